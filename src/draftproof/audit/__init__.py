@@ -1,0 +1,1 @@
+"""Runs checks on a server: plan, self-test, events, verdict."""

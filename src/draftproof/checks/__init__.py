@@ -1,0 +1,1 @@
+"""The questions put to a server: one file each, in five families."""

@@ -1,0 +1,60 @@
+"""The contract of a check: `collect` talks to the server, `judge` decides from what was collected and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.verdict import Judgement, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a judgement is made at: `alpha`, this check's share of the audit's false-alarm probability; `target_tv`, the
+    total variation that a pass must exclude, with error probability `pass_error`."""
+
+    alpha: float = 1e-7
+    target_tv: float = 0.15
+    pass_error: float = 1e-3
+
+
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Example(Generic[E]):
+    """Evidence with the verdict that it must get: unit test, documentation, and self-test at run time."""
+
+    name: str
+    evidence: E
+    verdict: Verdict
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[E]):
+    """One question.
+
+    `claim` is what holds on a sound server. `blind_to` is what the check cannot see. `aspects` are the rows of the
+    "safe to use" table that a failure of this check spoils: "text", "logprobs", "first logprob", "seeds", "counters", "self-report".
+    `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost.
+    """
+
+    name: str
+    claim: str
+    blind_to: str
+    remedy: str
+    aspects: tuple[str, ...]
+    evidence: type[E]
+    collect: Callable[[Probe], E]
+    judge: Callable[[E, Terms], Judgement]
+    requests: Callable[[Facts, Effort], int]
+    applies: Callable[[Facts], str] = lambda _facts: ""
+    statistical: bool = False
+    examples: tuple[Example[E], ...] = ()
+
+
+AnyCheck = Check[Any]

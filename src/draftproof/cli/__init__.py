@@ -1,0 +1,1 @@
+"""The `draftproof` command."""

@@ -1,0 +1,58 @@
+"""The one tree of exceptions.
+
+    DraftproofError
+    ├── UsageError        the caller asked for something that cannot be (exit 2)
+    │   └── EvidenceError an evidence file that cannot be read as such (exit 2)
+    ├── TargetError       the server under test is at fault (exit 3: nothing certain can be said)
+    │   └── Unreachable   no answer at all (exit 4)
+    └── InstrumentError   draftproof itself is at fault (exit 70)
+
+Each carries a sentence of what happened and one of what to do about it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DraftproofError(Exception):
+    """What happened, and what to do about it."""
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class UsageError(DraftproofError):
+    exit_code = 2
+
+
+class EvidenceError(UsageError):
+    pass
+
+
+class TargetError(DraftproofError):
+    """The server answered, but not as its own API promises.
+
+    `exchange` is the number of the exchange in the evidence, if one was recorded.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, remedy: str = "", exchange: int | None = None) -> None:
+        super().__init__(message, remedy)
+        self.exchange = exchange
+
+
+class Unreachable(TargetError):
+    exit_code = 4
+
+
+class InstrumentError(DraftproofError):
+    exit_code = 70

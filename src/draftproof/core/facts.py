@@ -1,0 +1,42 @@
+"""What is known of a server before the first check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from draftproof.core.ask import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the well-known endpoints said, and what was tried out once.
+
+    `self_reports` are the server's statements on speculation before any request: (where, what it said), for example
+    ("/props speculative.types", "none"), ("/slots speculative", True). `reports_drafts` is True where answers of this
+    dialect carry draft counters (their absence in one answer still proves nothing).
+    `routes` that can give logprobs, the best one first. `token_prompts`/`token_ids`: takes / returns token ids.
+    `max_alternatives` is the largest list the server gives; `batch_seeds` how many answers one request may ask for
+    (1 = no batches). `coupling` names the random number generator whose draws are known for a seed ("" = none).
+    `countable` names the known little model that the server was recognised to serve ("" = none).
+    """
+
+    url: str
+    dialect: str
+    dialect_evidence: str
+    build: str | None = None
+    model: str | None = None
+    vocabulary: int | None = None
+    context: int | None = None
+    slots: int | None = None
+    self_reports: tuple[tuple[str, Scalar], ...] = ()
+    reports_drafts: bool = False
+    routes: tuple[str, ...] = ()
+    token_prompts: bool = False
+    token_ids: bool = False
+    max_alternatives: int = 0
+    seeds: bool = True
+    batch_seeds: int = 1
+    grammar: bool = False
+    coupling: str = ""
+    countable: str = ""
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,81 @@
+"""How a check talks to a server: the protocol between `checks` and `client`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.distribution import Law
+from draftproof.core.facts import Facts
+
+
+class Effort(StrEnum):
+    QUICK = "quick"
+    STANDARD = "standard"
+    DEEP = "deep"
+
+
+@dataclass(frozen=True, slots=True)
+class OracleRow:
+    """The truth about one context from a one-token request: log-probabilities of the most likely tokens, best first.
+
+    `ids`/`logprobs` have the same length; `exchange` is its evidence number. `complete` says that it holds the whole vocabulary.
+    """
+
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    logprobs: tuple[float, ...]
+    exchange: int
+    complete: bool = False
+
+
+class KnownModel(Protocol):
+    """A model small enough to count: exact raw log-probabilities of target and draft after any context."""
+
+    name: str
+    vocabulary: int
+
+    def target(self, context: tuple[int, ...]) -> Law:
+        """float64[vocab], log-probabilities."""
+        ...
+
+    def draft(self, context: tuple[int, ...]) -> Law:
+        """float64[vocab], log-probabilities of the draft model."""
+        ...
+
+
+class Probe(Protocol):
+    """How a check talks to the server. Every request is recorded as evidence and counted against the budget."""
+
+    facts: Facts
+    effort: Effort
+    known: KnownModel | None
+    samples: int | None
+    """What the user asked for with `--samples`; None leaves it to the effort."""
+
+    def ask(self, ask: Ask) -> Completion:
+        """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
+        ...
+
+    def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
+        """All answers, in the order of the asks (`count` > 1 gives several each), several requests in flight."""
+        ...
+
+    def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
+        """The one-token law after `context`; asked once, then remembered."""
+        ...
+
+    def seeds(self, n: int) -> range:
+        """n consecutive seeds that no earlier call of this audit was given."""
+        ...
+
+    def tokenize(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text, or None where the server does not tell."""
+        ...
+
+    def get(self, path: str) -> str | None:
+        """Body of a GET, or None when the server answered with an error."""
+        ...
