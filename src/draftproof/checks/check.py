@@ -39,7 +39,7 @@ class Check(Generic[E]):
     """One question.
 
     `claim` is what holds on a sound server. `blind_to` is what the check cannot see. `aspects` are the rows of the
-    "safe to use" table that a failure of this check spoils: "text", "logprobs", "first logprob", "seeds", "counters", "self-report".
+    "safe to use" table that a failure spoils: "text", "first logprob", "logprobs", "seeds", "counters", "self-report".
     `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost.
     """
 

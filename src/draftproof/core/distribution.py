@@ -35,7 +35,7 @@ def penalise(logits: Law, context: Sequence[int], sampling: Sampling) -> Law:
     if not last or (sampling.repeat_penalty == 1 and not sampling.presence_penalty and not sampling.frequency_penalty):
         return logits
     seen, counts = np.unique(np.asarray(context[-last:], dtype=np.int64), return_counts=True)
-    out = logits.copy()
+    out: Law = logits.copy()
     x = out[seen]
     x = np.where(x <= 0, x * sampling.repeat_penalty, x / sampling.repeat_penalty)
     out[seen] = x - counts * sampling.frequency_penalty - sampling.presence_penalty

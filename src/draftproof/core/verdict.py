@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 
 class Verdict(StrEnum):
     """`pass < inconclusive < fail < error`; `not_applicable` is neutral."""
 
     NOT_APPLICABLE = "not_applicable"
-    PASS = "pass"
+    PASS = "pass"  # noqa: S105 - a verdict, no password
     INCONCLUSIVE = "inconclusive"
     FAIL = "fail"
     ERROR = "error"
@@ -31,7 +32,10 @@ def merge(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing seen. `code` is from a closed list (PLACEHOLDER, MISSING, SHIFTED ...), `exchanges` are evidence numbers."""
+    """One thing seen.
+
+    `code` is from a closed list (PLACEHOLDER, MISSING, SHIFTED ...), `exchanges` are evidence numbers.
+    """
 
     code: str
     text: str
@@ -40,13 +44,33 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statistical statement: what was bounded or rejected, from how many, how, and how often such a statement is wrong."""
+    """What was bounded or rejected, from how many, by which method, and how often such a statement is wrong."""
 
     text: str
     n: int
     method: str
     error_probability: float
     values: Mapping[str, float] = field(default_factory=dict)
+
+
+Cell: TypeAlias = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers to show a person side by side. Every row has as many cells as there are `columns`; None is an empty cell.
+
+    Raises ValueError when a row has another length.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.title!r}: {len(row)} cells under {len(self.columns)} columns: {row!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,7 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
     statements: tuple[Statement, ...] = ()
     measured: Mapping[str, float | int | str | None] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
     missing: str = ""
     """For an inconclusive verdict: what it would need to decide (samples, a capability, drafting)."""
 
