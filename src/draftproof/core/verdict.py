@@ -12,7 +12,7 @@ class Verdict(StrEnum):
     """`pass < inconclusive < fail < error`; `not_applicable` is neutral."""
 
     NOT_APPLICABLE = "not_applicable"
-    PASS = "pass"  # noqa: S105 - a verdict, no password
+    PASS = "pass"
     INCONCLUSIVE = "inconclusive"
     FAIL = "fail"
     ERROR = "error"
