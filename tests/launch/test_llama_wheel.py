@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,5 +17,5 @@ def test_a_file_that_is_no_model_is_reported_with_the_servers_own_words(tmp_path
 
 
 def test_an_unknown_parameter_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ServerDied, match="no parameter speculative.nonsense"):
+    with pytest.raises(ServerDied, match=r"no parameter speculative\.nonsense"):
         LlamaWheel(tmp_path / "any.gguf", options={"speculative.nonsense": 1}).start()

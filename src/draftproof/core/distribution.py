@@ -56,7 +56,9 @@ def shape(logits: NDArray[np.floating], context: Sequence[int], sampling: Sampli
     if not np.isfinite(x).any():
         raise ValueError("no token is left: every logit is -inf (logit_bias bans the whole vocabulary?)")
     if sampling.temperature <= 0:
-        return np.eye(1, x.size, int(np.argmax(x)), dtype=np.float64)[0]
+        greedy = np.zeros_like(x)
+        greedy[np.argmax(x)] = 1
+        return greedy
     order = np.argsort(-x, kind="stable")
     keep = order[np.isfinite(x[order])]
     if sampling.top_k > 0:

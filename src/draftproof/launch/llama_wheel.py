@@ -9,7 +9,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -69,7 +68,7 @@ class LlamaWheel:
             self.options["speculative.types"] = list(types)
         self.options.update(options or {})
         self.url = ""
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        self._log: IO[bytes] | None = None
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -81,6 +80,8 @@ class LlamaWheel:
 
     def log(self) -> str:
         """What the server has written to its standard error so far."""
+        if self._log is None:
+            return ""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")
 
@@ -94,8 +95,9 @@ class LlamaWheel:
                 self.url = line.split(None, 1)[1].strip()
                 return self
         code = process.wait()
+        log = self.log()
         self.stop()
-        raise ServerDied(f"llama-server ended with code {code} before it listened: {self.log()[-800:]}")
+        raise ServerDied(f"llama-server ended with code {code} before it listened: {log[-800:]}")
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -110,6 +112,8 @@ class LlamaWheel:
             process.kill()
             process.wait()
         process.stdout.close()
+        if self._log is not None:
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -118,4 +122,3 @@ class LlamaWheel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        self._log.close()
