@@ -87,6 +87,7 @@ class LlamaWheel:
 
     def start(self) -> Self:
         command = [sys.executable, "-m", "draftproof.launch.llama_wheel_process", json.dumps(self.options)]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in stop()
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
         self._process = process
         assert process.stdout is not None
