@@ -95,7 +95,7 @@ def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | 
         return None
     best = min(gaps, key=lambda law: max(gaps[law]))
     if max(gaps[best]) > tolerance:
-        return Law.OTHER
+        return Law.OTHER if Law.PROCESSED in gaps else None
     return best if spread > 2 * tolerance else None
 
 
@@ -103,17 +103,13 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails if token 1 and later tokens describe different laws, or one that is none of the known; no alpha is spent."""
     tolerance = max(FIT, FIT_NOISE * evidence.noise)
     probed = [p for p in evidence.probed if p.answer.ok and p.tokens]
-    rows, first, later = [], set(), set()
-    for p in probed:
-        at_first = _classify(p, [0], tolerance)
-        at_later = _classify(p, range(1, len(p.tokens)), tolerance)
-        s = p.answer.ask.sampling
-        rows.append((f"temperature {s.temperature:g}, top-k {s.top_k or 'off'}", at_first, at_later))
-        first |= {at_first} - {None}
-        later |= {at_later} - {None}
-    tables = (Table("What a logprob is the logarithm of", ("condition", "token 1", "later tokens"), tuple(rows)),)
+    classes = [(_classify(p, [0], tolerance), _classify(p, range(1, len(p.tokens)), tolerance)) for p in probed]
+    rows = tuple((_condition(p.answer.ask.sampling), *pair) for p, pair in zip(probed, classes, strict=True))
+    first, later = ({pair[i] for pair in classes} - {None} for i in (0, 1))
+    mixed = any(a and b and a is not b for a, b in classes)
+    tables = (Table("What a logprob is the logarithm of", ("condition", "token 1", "later tokens"), rows),)
     exchanges = tuple(p.answer.exchange for p in probed)
-    if Law.OTHER in first | later or (first and later and first != later):
+    if Law.OTHER in first | later or mixed:
         code = "UNITS" if Law.OTHER in first else "CLASS_MIX"
         summary = f"token 1 describes {_names(first)}; later tokens {_names(later)}"
         return Judgement(Verdict.FAIL, summary, (Finding(code, summary, exchanges),), tables=tables)
@@ -127,6 +123,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, missing, tables=tables, missing="a prompt that drafts")
     where = "drafted ones included" if state is Drafting.SEEN else "no drafting on this server"
     return Judgement(Verdict.PASS, f"every token ({where}) describes {_names(first)}", tables=tables)
+
+
+def _condition(sampling: Sampling) -> str:
+    return f"temperature {sampling.temperature:g}, top-k {sampling.top_k or 'off'}"
 
 
 def _names(laws: set[Law | None]) -> str:
