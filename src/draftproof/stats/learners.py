@@ -162,7 +162,7 @@ class Learner:
         n, width = len(rows), self.cell_count
         cells = self.cells(rows)
         flat = (np.arange(n)[:, None] * width + cells).ravel()
-        sums: Law = np.bincount(flat, weights=rows.p.ravel(), minlength=n * width)
+        sums = np.asarray(np.bincount(flat, weights=rows.p.ravel(), minlength=n * width), dtype=np.float64)
         mass: Law = sums.reshape((n, width))
         cell = cells[np.arange(n), rows.x]
         hit: Law = np.zeros((n, width))

@@ -32,7 +32,7 @@ class ErrorBudget:
         return cls(alpha, dict.fromkeys(checks, 1.0))
 
     def share(self, check: str) -> float:
-        """This check's false-alarm probability. All shares sum to alpha. Raises KeyError for an unknown check."""
+        """The check's own false-alarm probability. All shares sum to alpha. Raises KeyError for an unknown check."""
         return self.alpha * self.weights[check] / sum(self.weights.values())
 
     def log_threshold(self, check: str) -> float:
