@@ -74,7 +74,7 @@ def law(directory: Path | None, logit_bias: tuple[str, ...], as_json: bool, **op
     pair = builtin() if directory is None else open_pair(directory)
     sampling = Sampling(**options, logit_bias=tuple(_bias(pair.alphabet, text) for text in logit_bias))
     context = laws.token_ids(pair.alphabet, question.prompt + question.given)
-    model = pair.draft_many if question.draft else pair.target_many
+    model = pair.draft_logits if question.draft else pair.target_logits
     try:
         joint = laws.joint_law(model, context, question.tokens, sampling)
     except ValueError as error:
