@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftproof.core.distribution import Law
-from draftproof.stats.faults import Fault, Needs
+from draftproof.stats.faults import Needs, Rule
 from draftproof.stats.learners import Ints, Rows, context_learners, pooled_learners
 from draftproof.stats.verification import Step
 
@@ -44,7 +44,7 @@ class Bets:
     Cauchy-Schwarz keeps the expected factor at most 1 to first order under any true law within nu of p.
     """
 
-    def __init__(self, vocabulary: int, draft_known: bool, noise: float, faults: Sequence[Fault]) -> None:
+    def __init__(self, vocabulary: int, draft_known: bool, noise: float, faults: Sequence[Rule]) -> None:
         if vocabulary < 2:
             raise ValueError(f"a vocabulary of {vocabulary} leaves nothing to test")
         if not noise >= 0:

@@ -41,14 +41,19 @@ class Needs(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """`description` completes "the server ...". `everywhere`: the rule also decides tokens that were not drafted."""
+class Rule:
+    """How a token is decided. `description` completes "the server ...".
+
+    `everywhere`: the rule also decides tokens that were not drafted. `p_min` > 0: a draft ends before the token at whose
+    place the draft's top probability is lower, and `outcome` holds for its first token only; the others are verified exactly.
+    """
 
     name: str
     description: str
     needs: Needs
     outcome: Callable[[Step], Outcome]
     everywhere: bool = False
+    p_min: float = 0.0
 
     def law(self, step: Step) -> Law:
         """float64[..., vocab], sum 1: law of the emitted token. Raises ValueError when the step lacks what the rule needs."""
@@ -67,10 +72,6 @@ def rejection(step: Step) -> Outcome:
 def exact_match(step: Step) -> Outcome:
     """The other exact rule: draw from p, emit the draw, go on while it equals the draft."""
     return Outcome(step.p * step.draft, step.p * (1 - step.draft))
-
-
-def _never_drafted(law: Law) -> Outcome:
-    return Outcome(np.zeros_like(law), law)
 
 
 def _draft_top(s: Step) -> Outcome:
@@ -154,85 +155,91 @@ def _short_drafts_dropped(p_min: float) -> Callable[[Step], Outcome]:
     return outcome
 
 
+SOUND: tuple[Rule, ...] = (
+    Rule("rejection", "accepts with probability min(1, p/q) and else draws from the residual", Needs.DRAFT, rejection),
+    Rule("exact_match", "emits its own draw and goes on while that equals the draft", Needs.DRAFT, exact_match),
+)
+"""The rules that leave p as it is, for controls."""
+
 _T, _D, _L = Needs.TARGET, Needs.DRAFT, Needs.LOOKAHEAD
 
-FAULTS: tuple[Fault, ...] = (
-    Fault("draft_top", "emits the draft's most likely token without verifying it", _D, _draft_top),
-    Fault(
+FAULTS: tuple[Rule, ...] = (
+    Rule("draft_top", "emits the draft's most likely token without verifying it", _D, _draft_top),
+    Rule(
         "draft_top_softmax",
         "proposes the draft's most likely token but accepts it as if it had been drawn from the draft's law",
         _D,
         _draft_top_softmax,
     ),
-    Fault(
+    Rule(
         "draft_top_rank_residual",
         "proposes the draft's most likely token, and on rejection subtracts the two laws rank by rank",
         _D,
         _draft_top_rank_residual,
     ),
-    Fault(
+    Rule(
         "draft_top_index_residual",
         "proposes the draft's most likely token, and on rejection subtracts the truncated laws entry by entry",
         _D,
         _draft_top_index_residual,
     ),
-    Fault("greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True),
-    Fault(
+    Rule("greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True),
+    Rule(
         "greedy_acceptance",
         "accepts a draft only if it is the target's most likely token, and else draws from the target",
         _D,
         lambda s: verify(s.draft, top(s.p), s.p),
     ),
-    Fault(
+    Rule(
         "redraw_on_mismatch",
         "compares the draft with its own draw and draws once more when they differ",
         _D,
         lambda s: verify(s.draft, s.p, s.p),
     ),
-    Fault(
+    Rule(
         "rank_residual",
         "on rejection subtracts the two laws rank by rank, pairing different tokens",
         _D,
         lambda s: verify(s.draft, ratio(s.p, s.draft), _by_rank(s)),
     ),
-    Fault(
+    Rule(
         "no_residual",
         "on rejection draws from the target instead of the residual",
         _D,
         lambda s: verify(s.draft, ratio(s.p, s.draft), s.p),
     ),
-    Fault(
+    Rule(
         "reject_to_target_top",
         "on rejection emits the target's most likely token",
         _D,
         lambda s: verify(s.draft, ratio(s.p, s.draft), top(s.p)),
     ),
-    Fault(
+    Rule(
         "reject_to_residual_top",
         "on rejection emits the most likely token of the residual",
         _D,
         lambda s: verify(s.draft, ratio(s.p, s.draft), top(residual(s.p, s.draft))),
     ),
-    Fault(
+    Rule(
         "one_token_residual",
         "on rejection removes only the rejected token from the target",
         _D,
         _one_token_residual,
     ),
-    Fault(
+    Rule(
         "one_uniform",
         "uses one random number for the acceptance and for the draw from the residual",
         _D,
         lambda s: one_uniform(s.p, s.draft),
     ),
-    Fault(
+    Rule(
         "shared_gumbel",
         "draws the replacement with the random noise that drew the draft",
         _D,
         lambda s: verify(s.draft, ratio(s.p, s.draft), shared_gumbel_replacement(s.p, s.draft)),
     ),
     *(
-        Fault(
+        Rule(
             f"draft_temperature_{t:g}",
             f"draws drafts at temperature {t:g} but verifies them as drawn at temperature 1",
             _D,
@@ -240,39 +247,40 @@ FAULTS: tuple[Fault, ...] = (
         )
         for t in (0.5, 0.7, 1.5)
     ),
-    Fault(
+    Rule(
         "typical_acceptance",
         "accepts any draft that the target finds typical (probability above min(.09, .3 exp(-entropy)))",
         _T,
         _typical,
     ),
-    Fault(
+    Rule(
         "threshold_acceptance",
         "accepts any draft that the target gives a probability of at least .25",
         _T,
         _threshold(0.25),
     ),
     *(
-        Fault(f"lenient_ratio_{c:g}", f"accepts with probability p/({c:g} q) instead of p/q", _D, _lenient(c))
+        Rule(f"lenient_ratio_{c:g}", f"accepts with probability p/({c:g} q) instead of p/q", _D, _lenient(c))
         for c in (0.8, 0.95)
     ),
-    Fault(
+    Rule(
         "coin_toss_acceptance",
         "accepts drafts by a coin toss that ignores the target (synthetic acceptance)",
         _D,
         lambda s: Outcome(s.draft, np.zeros_like(s.p)),
     ),
     *(
-        Fault(
+        Rule(
             f"short_drafts_dropped_{p_min:g}",
             f"throws a draft away when it ends early, which depends on the drawn tokens (minimum probability {p_min:g})",
             _L,
             _short_drafts_dropped(p_min),
+            p_min=p_min,
         )
         for p_min in (0.3, 0.45, 0.6, 0.75)
     ),
     *(
-        Fault(
+        Rule(
             f"temperature_{t:g}",
             f"samples at {t:g} times the temperature that was asked for",
             _T,
@@ -281,8 +289,8 @@ FAULTS: tuple[Fault, ...] = (
         )
         for t in (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
     ),
-    Fault("top_p_0.95", "keeps only the most likely 95 % (top-p) unasked", _T, _target_nucleus(0.95), everywhere=True),
-    Fault(
+    Rule("top_p_0.95", "keeps only the most likely 95 % (top-p) unasked", _T, _target_nucleus(0.95), everywhere=True),
+    Rule(
         "min_p_0.05", "drops tokens below .05 of the top one (min-p) unasked", _T, _target_min_p(0.05), everywhere=True
     ),
 )

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from draftproof.core.distribution import Law
 from draftproof.stats.bets import Bets, Factors
-from draftproof.stats.faults import FAULTS, Fault
+from draftproof.stats.faults import FAULTS, Rule
 from draftproof.stats.learners import Context, Ints, Rows
 from draftproof.stats.shares import share_upper_bound
 
@@ -51,9 +51,7 @@ class EProcess:
     refutes p without any error probability, and change nothing else.
     """
 
-    def __init__(
-        self, vocabulary: int, draft_known: bool, noise: float = 0.0, faults: Sequence[Fault] = FAULTS
-    ) -> None:
+    def __init__(self, vocabulary: int, draft_known: bool, noise: float = 0.0, faults: Sequence[Rule] = FAULTS) -> None:
         self.vocabulary = vocabulary
         self.draft_known = draft_known
         self.noise = noise
@@ -160,7 +158,7 @@ class EProcess:
         }
 
 
-def parallel_log_e(rows: Rows, draft_known: bool, noise: float = 0.0, faults: Sequence[Fault] = FAULTS) -> Law:
+def parallel_log_e(rows: Rows, draft_known: bool, noise: float = 0.0, faults: Sequence[Rule] = FAULTS) -> Law:
     """float64[n]: log E after each token of many independent audits at once, each numbered by `rows.streams`.
 
     The same numbers as one `EProcess` per stream; for planning, calibration and benches. Every p(x) must be positive.
