@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from draftproof.client.dialect import Dialect, Survey
 from draftproof.client.dialects import DIALECTS
 from draftproof.client.evidence import Sink
-from draftproof.client.http import Http, Limits
-from draftproof.client.probe import Budget, LiveProbe
+from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.probe import LiveProbe
 from draftproof.client.trials import try_out
 from draftproof.client.wire import server_words
 from draftproof.core.errors import TargetError, Unreachable
@@ -40,12 +40,13 @@ def connect(
     effort: Effort = Effort.STANDARD,
     samples: int | None = None,
     budget: Budget | None = None,
+    answered: Callable[[], None] | None = None,
 ) -> LiveProbe:
-    """A probe of the server at `url`, whose facts are known.
+    """A probe of the server at `url`, whose facts are known. `answered` is called after every request, from any thread.
 
     Raises UsageError for a URL that cannot be, Unreachable when nobody answers, TargetError when the answers make no LLM server.
     """
-    http = Http(url, api_key=api_key, limits=limits, sink=sink)
+    http = Http(url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered)
     try:
         survey = take_survey(http)
         dialect, evidence = recognise(http.url, survey)
@@ -53,7 +54,7 @@ def connect(
     except BaseException:
         http.close()
         raise
-    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples, budget=budget)
+    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
 
 
 def take_survey(http: Http) -> Survey:

@@ -5,21 +5,21 @@ Knows nothing of what is asked. Redirects are reported, not followed: they would
 
 from __future__ import annotations
 
-import itertools
 import json
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Self
 from urllib.parse import quote, urlsplit
 
 import httpx2
 
 from draftproof.client.evidence import NullSink, Sink
-from draftproof.core.errors import TargetError, Unreachable, UsageError
+from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
 from draftproof.core.exchange import Attempt, Exchange
 
 REDACTED = "[api key]"
@@ -40,6 +40,14 @@ class Limits:
     """Doubled after every attempt: 6 attempts wait 7.75 s in all, time for a small server to come back."""
     retry_after_s: float = 60.0
     """The longest Retry-After that is honoured; a server that asks for more is not asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that may be asked of a server; None is no limit. A batch is one request, and so is one that is tried again."""
+
+    requests: int | None = None
+    seconds: float | None = None
 
 
 class _Failure(Exception):
@@ -73,7 +81,8 @@ class Http:
     """Asks one server. Safe to use from several threads.
 
     `url` may end in /v1. `api_key` goes into the Authorization header and nowhere else: an echo of it in an answer is
-    replaced (keys shorter than 8 characters are taken for placeholders and are not). Raises UsageError for a URL that cannot be.
+    replaced (keys shorter than 8 characters are taken for placeholders and are not). `answered` is called after every request,
+    from whichever thread sent it. Raises UsageError for a URL that cannot be.
     """
 
     def __init__(
@@ -84,8 +93,13 @@ class Http:
         limits: Limits | None = None,
         sink: Sink | None = None,
         transport: httpx2.BaseTransport | None = None,
+        budget: Budget | None = None,
+        answered: Callable[[], None] | None = None,
     ) -> None:
+        self.requests = 0
+        """Sent so far, repeated attempts not counted."""
         self.limits = limits or Limits()
+        self.budget = budget or Budget()
         self.sink = sink or NullSink()
         self.url = base_url(url)
         self.stopped = threading.Event()
@@ -93,7 +107,8 @@ class Http:
             trust_env=True, limits=httpx2.Limits(max_connections=64, max_keepalive_connections=64, keepalive_expiry=4.0)
         )
         self._urls: dict[str, httpx2.URL] = {}
-        self._numbers = itertools.count(1)
+        self._numbered = threading.Lock()
+        self._notify = answered
         self._began = time.monotonic()
         self._answered = False
         self._secrets = _spellings(api_key)
@@ -110,16 +125,16 @@ class Http:
         }
 
     def get(self, path: str) -> Exchange:
-        """Any status is an answer. Raises TargetError, Unreachable."""
+        """Any status is an answer. Raises TargetError, Unreachable, BudgetSpent."""
         return self.send("GET", path)
 
     def post(self, path: str, body: bytes) -> Exchange:
-        """`body` is JSON in UTF-8. Any status is an answer. Raises TargetError, Unreachable."""
+        """`body` is JSON in UTF-8. Any status is an answer. Raises TargetError, Unreachable, BudgetSpent."""
         return self.send("POST", path, body)
 
     def send(self, method: str, path: str, body: bytes = b"") -> Exchange:
         """One request, asked again only when the server is busy (429, 503) or away (refused, reset without an answer)."""
-        number = next(self._numbers)
+        number = self._number()
         attempts: list[Attempt] = []
         while True:
             trial = self._try(method, path, body)
@@ -138,6 +153,8 @@ class Http:
             trial.reads,
         )
         self.sink.write(exchange)
+        if self._notify is not None:
+            self._notify()
         if trial.failure:
             trial.failure.message = self._clean(trial.failure.message)
             raise trial.failure.error(number)
@@ -148,9 +165,25 @@ class Http:
         self.stopped.set()
         self._transport.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
     def elapsed_s(self) -> float:
         """Seconds since this client was made; the clock of `Attempt.started_s`."""
         return time.monotonic() - self._began
+
+    def _number(self) -> int:
+        most, seconds = self.budget.requests, self.budget.seconds
+        if seconds is not None and self.elapsed_s() > seconds:
+            raise BudgetSpent(f"The budget of {seconds:g} seconds is spent.", "Allow more with --budget.")
+        with self._numbered:
+            if most is not None and self.requests >= most:
+                raise BudgetSpent(f"The budget of {most:,} requests is spent.", "Allow more with --budget.")
+            self.requests += 1
+            return self.requests
 
     def _try(self, method: str, path: str, body: bytes) -> _Trial:
         trial = _Trial(self.elapsed_s())

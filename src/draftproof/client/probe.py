@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
 from draftproof.client.oracle import Noise, Oracle
 from draftproof.client.pipeline import in_order
 from draftproof.core.ask import Ask, Completion, Prompt
-from draftproof.core.errors import BudgetSpent, InstrumentError
+from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, OracleRow
@@ -22,14 +21,6 @@ from draftproof.core.probe import Effort, KnownModel, OracleRow
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
 _SEEDS = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The most that may be asked of a server; None is no limit. A batch is one request."""
-
-    requests: int | None = None
-    seconds: float | None = None
 
 
 class LiveProbe:
@@ -48,7 +39,6 @@ class LiveProbe:
         effort: Effort = Effort.STANDARD,
         samples: int | None = None,
         known: KnownModel | None = None,
-        budget: Budget | None = None,
     ) -> None:
         self.http = http
         self.dialect = dialect
@@ -56,12 +46,14 @@ class LiveProbe:
         self.effort = effort
         self.known = known
         self.samples = samples
-        self.budget = budget or Budget()
-        self.requests = 0
-        self._began = time.monotonic()
         self._lock = threading.Lock()
         self._next_seed = random.Random(seed).randrange(1, _SEEDS)
         self._oracle = Oracle(self.ask_many, facts, dialect.uncached)
+
+    @property
+    def requests(self) -> int:
+        """Sent so far, those that the facts took included; a batch is one."""
+        return self.http.requests
 
     def ask(self, ask: Ask) -> Completion:
         """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
@@ -108,7 +100,6 @@ class LiveProbe:
 
     def get(self, path: str) -> str | None:
         """Body of a GET, or None when the server answered with an error. Raises TargetError when it did not answer."""
-        self._spend()
         exchange = self.http.get(path)
         return exchange.answer if exchange.status is not None and 200 <= exchange.status < 300 else None
 
@@ -156,14 +147,4 @@ class LiveProbe:
         return self.dialect.parse(ask, self._post(call.path, call.body))
 
     def _post(self, path: str, body: bytes) -> Exchange:
-        self._spend()
         return self.http.post(path, body)
-
-    def _spend(self) -> None:
-        most, seconds = self.budget.requests, self.budget.seconds
-        with self._lock:
-            if most is not None and self.requests >= most:
-                raise BudgetSpent(f"The budget of {most:,} requests is spent.", "Allow more with --max-requests.")
-            if seconds is not None and time.monotonic() - self._began > seconds:
-                raise BudgetSpent(f"The budget of {seconds:g} s is spent.", "Allow more with --max-seconds.")
-            self.requests += 1
