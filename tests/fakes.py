@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Any
 
 from draftproof.audit.config import AuditConfig
 from draftproof.checks.check import AnyCheck, Check, Example, Terms
-from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
+from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink
 from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.errors import EvidenceError
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
@@ -95,6 +96,21 @@ FACTS = Facts(
     self_reports=(("/props speculative.types", "none"), ("/slots speculative", True)),
     routes=("/completion",),
 )
+
+
+class FullDisk(MemorySink):
+    """Takes so many records and then no more."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def record(self, kind: str, data: Mapping[str, object]) -> None:
+        if len(self.records) >= self.room:
+            raise EvidenceError(
+                "The evidence file could not be continued: No space left on device.", "Free some space."
+            )
+        super().record(kind, data)
 
 
 @dataclass

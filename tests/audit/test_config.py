@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL
 
 from draftproof.audit.config import AuditConfig, Budget, select
 from draftproof.core.errors import UsageError
-from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL
 
 CHECKS = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE)
 

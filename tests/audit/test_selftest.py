@@ -3,12 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.fakes import EXAMPLES, FAULTY, SOUND, Seen
 
 from draftproof.audit.selftest import require_sound, run_controls
 from draftproof.checks.check import Example, Terms
 from draftproof.core.errors import InstrumentError
 from draftproof.core.verdict import Verdict
-from tests.fakes import EXAMPLES, FAULTY, SOUND, Seen
 
 
 def test_all_controls_of_all_checks_are_judged() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 
 from draftproof.audit.config import AuditConfig, Budget, Expectation, select
 from draftproof.audit.events import Event, Listener
@@ -37,6 +39,8 @@ def audit(
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
     """
     every = all_checks() if checks is None else tuple(checks)
+    if config.seed is None:
+        config = replace(config, seed=secrets.randbelow(2**31))
     running = Audit(config, select(every, config.checks), every, listen)
     controls = running.self_test()
     if open_target is None:

@@ -63,10 +63,11 @@ class AuditConfig:
     """All that an audit needs to know.
 
     `alpha` is the false-alarm probability of the whole audit. `checks` are names ("logprobs/placeholder"), families
-    ("logprobs") or globs ("*/spec*"); () means all. `samples` is the least number of samples for sampling checks, where
-    the caller wants a number. `api_key_env` names the environment variable that holds the key; the key itself is never
-    kept. `law` is a directory with a known countable pair. `timeout` is the longest silence of the server, in seconds.
-    `out` is the evidence file; None lets the audit name one. Raises UsageError for values that cannot be.
+    ("logprobs") or globs ("*/spec*"); () means all. `samples` is the number of samples for sampling checks, where the
+    caller wants one. `seed` None draws one, which the report tells. `api_key_env` names the environment variable that
+    holds the key; the key itself is never kept. `law` is a folder with a known countable pair. `timeout` is the longest
+    silence of the server, in seconds. `out` is the evidence file; None lets the audit name one.
+    Raises UsageError for values that cannot be.
     """
 
     url: str

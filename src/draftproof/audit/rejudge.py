@@ -86,9 +86,7 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
         requests=ending.requests if ending else sum(o.requests for o in outcomes),
         elapsed_s=ending.elapsed_s if ending else sum(o.elapsed_s for o in outcomes),
         evidence_path=path,
-        stopped=ending.stopped
-        if ending
-        else f"the file ends after {contents.records} whole records, before the audit did",
+        stopped=contents.stopped,
     )
     return Rejudged(report, _differences(outcomes, contents.recorded))
 
