@@ -1,1 +1,51 @@
-"""Runs checks on a server: plan, self-test, events, verdict."""
+"""An audit of one server, from self-test to exit code: `audit(AuditConfig(url))` returns a `Report`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+
+from draftproof.audit.config import AuditConfig, Budget, Expectation, select
+from draftproof.audit.events import Event, Listener
+from draftproof.audit.outcome import Outcome, Report
+from draftproof.audit.runner import Audit
+from draftproof.audit.target import OpenTarget
+from draftproof.checks.check import AnyCheck
+
+__all__ = ["AuditConfig", "Budget", "Event", "Expectation", "Listener", "Outcome", "Report", "all_checks", "audit"]
+
+
+def all_checks() -> tuple[AnyCheck, ...]:
+    """Every check there is, in the order in which they run."""
+    from draftproof.checks import CHECKS
+
+    return CHECKS
+
+
+def audit(
+    config: AuditConfig,
+    *,
+    listen: Listener = lambda _event: None,
+    dry_run: bool = False,
+    checks: Sequence[AnyCheck] | None = None,
+    open_target: OpenTarget | None = None,
+) -> Report:
+    """Audits one server and says what was found; `listen` hears of every step.
+
+    `dry_run` stops after the plan: facts are read, nothing is generated. `checks` replaces the built-in ones,
+    `open_target` the way to reach the server.
+    Raises UsageError for checks that do not exist, InstrumentError when draftproof fails its own test (before the first
+    request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
+    """
+    every = all_checks() if checks is None else tuple(checks)
+    if config.seed is None:
+        config = replace(config, seed=secrets.randbelow(2**31))
+    running = Audit(config, select(every, config.checks), every, listen)
+    controls = running.self_test()
+    if open_target is None:
+        from draftproof.audit.live import open_live
+
+        open_target = open_live
+    with open_target(config, save=not dry_run) as target:
+        return running.run(target, controls, dry_run=dry_run)

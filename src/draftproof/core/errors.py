@@ -5,6 +5,7 @@
     │   └── EvidenceError an evidence file that cannot be read as such (exit 2)
     ├── TargetError       the server under test is at fault (exit 3: nothing certain can be said)
     │   └── Unreachable   no answer at all (exit 4)
+    ├── BudgetSpent       the requests or seconds that were allowed are used up (exit 3)
     └── InstrumentError   draftproof itself is at fault (exit 70)
 
 Each carries a sentence of what happened and one of what to do about it.
@@ -52,6 +53,12 @@ class TargetError(DraftproofError):
 
 class Unreachable(TargetError):
     exit_code = 4
+
+
+class BudgetSpent(DraftproofError):
+    """Not a fault of anybody: what was asked before stands, what was not is inconclusive."""
+
+    exit_code = 3
 
 
 class InstrumentError(DraftproofError):

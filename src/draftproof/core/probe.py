@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -66,6 +66,14 @@ class Probe(Protocol):
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered."""
+        ...
+
+    def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
+        """One row per context, in order, several requests in flight."""
+        ...
+
+    def noise(self, contexts: Sequence[Prompt]) -> float:
+        """RMS difference, in nats, of the same log-probabilities asked twice by different paths (prompt cached or not)."""
         ...
 
     def seeds(self, n: int) -> range:

@@ -1,0 +1,96 @@
+"""What an audit found, as data: one outcome per check, and the report over all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from draftproof.audit.config import AuditConfig
+from draftproof.audit.plan import Plan
+from draftproof.checks.check import Terms
+from draftproof.core.facts import Facts
+from draftproof.core.verdict import Judgement, Table, Verdict, merge
+
+SOUND, FAULT, USAGE, UNCERTAIN, UNREACHABLE, INSTRUMENT, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130
+
+EXIT_CODES: Mapping[int, str] = {
+    SOUND: "sound: every claim that was checked holds",
+    FAULT: "a fault was found",
+    USAGE: "wrong usage: nothing was asked of the server",
+    UNCERTAIN: "inconclusive, or nothing was checked",
+    UNREACHABLE: "the server cannot be reached",
+    INSTRUMENT: "draftproof failed its own test, or broke",
+    INTERRUPTED: "interrupted (Ctrl-C); what was found so far is reported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One check's judgement with what it rests on. `evidence` is None when collecting it did not come to an end."""
+
+    check: str
+    judgement: Judgement
+    terms: Terms
+    evidence: object = None
+    requests: int = 0
+    elapsed_s: float = 0.0
+
+
+class Answer(StrEnum):
+    """May this be relied on?"""
+
+    YES = "yes"
+    NO = "NO"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on."""
+
+    what: str
+    answer: Answer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole of an audit. `stopped` says why it ended before its plan did ("" when it did not)."""
+
+    config: AuditConfig
+    version: str
+    started_at: str
+    """UTC, ISO 8601."""
+    controls: int
+    facts: Facts
+    plan: Plan
+    outcomes: tuple[Outcome, ...]
+    verdict: Verdict
+    exit_code: int
+    safety: tuple[Safety, ...] = ()
+    remedies: tuple[str, ...] = ()
+    aggregates: Table | None = None
+    requests: int = 0
+    elapsed_s: float = 0.0
+    evidence_path: Path | None = None
+    stopped: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+
+def exit_code(verdicts: Iterable[Verdict], *, unreachable: bool = False, interrupted: bool = False) -> int:
+    """The exit code of an audit with these verdicts.
+
+    A fault once found stays found, whatever else went wrong; a check that broke says nothing of the server.
+    """
+    seen = set(verdicts)
+    if interrupted:
+        return INTERRUPTED
+    if Verdict.FAIL in seen:
+        return FAULT
+    if unreachable:
+        return UNREACHABLE
+    if Verdict.ERROR in seen:
+        return INSTRUMENT
+    return SOUND if merge(seen) is Verdict.PASS else UNCERTAIN

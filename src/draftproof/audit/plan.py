@@ -1,0 +1,54 @@
+"""What will be asked, at what price, and what cannot be asked of this server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from draftproof.checks.check import AnyCheck
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One check of the plan. `not_applicable` is the reason why it will not run ("" when it will)."""
+
+    check: str
+    claim: str
+    requests: int
+    alpha: float
+    not_applicable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`round_trip_s` is how long the server took to describe itself, per request; None when that is not known."""
+
+    checks: tuple[Planned, ...]
+    round_trip_s: float | None = None
+
+    @property
+    def requests(self) -> int:
+        return sum(p.requests for p in self.checks)
+
+    @property
+    def seconds_at_least(self) -> float | None:
+        """A lower bound: generation comes on top of the round trips."""
+        return None if self.round_trip_s is None else self.requests * self.round_trip_s
+
+
+def make_plan(
+    checks: Sequence[AnyCheck],
+    facts: Facts,
+    effort: Effort,
+    alphas: Mapping[str, float],
+    round_trip_s: float | None = None,
+) -> Plan:
+    """The plan for these checks; `alphas` is each check's share of the error budget by name."""
+    planned = []
+    for check in checks:
+        reason = check.applies(facts)
+        requests = 0 if reason else check.requests(facts, effort)
+        planned.append(Planned(check.name, check.claim, requests, alphas[check.name], reason))
+    return Plan(tuple(planned), round_trip_s)

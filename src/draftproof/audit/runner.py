@@ -1,0 +1,179 @@
+"""The audit itself: self-test, facts, plan, then collect and judge, check by check.
+
+A check that breaks is a verdict, never a crash and never a pass. What stops the whole audit (budget, Ctrl-C, a disk
+that is full, a server that is gone) leaves a report of what was done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from draftproof import __version__
+from draftproof.audit import record
+from draftproof.audit.aggregates import aggregates
+from draftproof.audit.budget import alpha_shares
+from draftproof.audit.config import AuditConfig
+from draftproof.audit.events import (
+    AuditFinished,
+    AuditStarted,
+    CheckFinished,
+    CheckStarted,
+    FactsGathered,
+    Listener,
+    PlanMade,
+    Progressed,
+    SelfTestPassed,
+)
+from draftproof.audit.outcome import Outcome, Report, exit_code
+from draftproof.audit.plan import Plan, Planned, make_plan
+from draftproof.audit.safety import safe_to_use, what_to_do
+from draftproof.audit.selftest import Controls, require_sound
+from draftproof.audit.target import Target
+from draftproof.checks.check import AnyCheck, Terms
+from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, TargetError, Unreachable
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Probe
+from draftproof.core.verdict import Finding, Judgement, Verdict, merge
+
+
+class Audit:
+    """One audit of one server. `run` once."""
+
+    def __init__(
+        self, config: AuditConfig, chosen: Sequence[AnyCheck], every: Sequence[AnyCheck], listen: Listener
+    ) -> None:
+        """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use."""
+        self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
+        self.outcomes: list[Outcome] = []
+        self.stopped = ""
+        self.notes: list[str] = []
+        self._interrupted = False
+        self._unreachable = 0
+        self._running = ""
+        self._began = time.monotonic()
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def self_test(self) -> Controls:
+        """Raises InstrumentError; no request is sent before this returned."""
+        self.listen(AuditStarted(self.config, tuple(c.name for c in self.chosen)))
+        began = time.monotonic()
+        controls = require_sound(self.chosen, Terms())
+        self.listen(SelfTestPassed(controls.total, time.monotonic() - began))
+        return controls
+
+    def run(self, target: Target, controls: Controls, *, dry_run: bool = False) -> Report:
+        """Raises TargetError when the server cannot be asked at all."""
+        names = tuple(c.name for c in self.chosen)
+        header = record.Header(
+            record.FORMAT, record.VERSION, __version__, self._started_at, controls.total, names, self.config
+        )
+        record.write_header(target.record, header)
+        before, began = target.requests, time.monotonic()
+        probe = target.connect(self._answered)
+        record.write_facts(target.record, probe.facts)
+        self.listen(FactsGathered(probe.facts))
+        asked = target.requests - before
+        round_trip_s = (time.monotonic() - began) / asked if asked else None
+        shares = alpha_shares(self.chosen, self.config.alpha)
+        plan = make_plan(self.chosen, probe.facts, self.config.effort, shares, round_trip_s)
+        record.write_plan(target.record, plan)
+        self.listen(PlanMade(plan))
+        if not dry_run:
+            for check, planned in zip(self.chosen, plan.checks, strict=True):
+                outcome = self._outcome(check, planned, probe, target)
+                self.outcomes.append(outcome)
+                self._save(target, outcome)
+                self.listen(CheckFinished(outcome))
+        return self._finish(controls, probe.facts, plan, target)
+
+    def _outcome(self, check: AnyCheck, planned: Planned, probe: Probe, target: Target) -> Outcome:
+        terms = self.config.terms(planned.alpha)
+        if planned.not_applicable:
+            return Outcome(check.name, Judgement(Verdict.NOT_APPLICABLE, planned.not_applicable), terms)
+        if self.stopped:
+            return Outcome(check.name, Judgement(Verdict.INCONCLUSIVE, f"not run: {self.stopped}"), terms)
+        self.listen(CheckStarted(check.name, planned.requests))
+        self._running = check.name
+        asked, began = target.requests, time.monotonic()
+        evidence: object = None
+        try:
+            evidence = check.collect(probe)
+            record.write_evidence(target.record, check.name, terms, evidence)
+            judgement = check.judge(evidence, terms)
+        except KeyboardInterrupt:
+            self.stopped, self._interrupted = "interrupted", True
+            judgement = Judgement(Verdict.INCONCLUSIVE, "interrupted before it was finished")
+        except Exception as error:  # the runner's one place where trouble becomes data
+            judgement = self._troubled(error)
+        return Outcome(check.name, judgement, terms, evidence, target.requests - asked, time.monotonic() - began)
+
+    def _answered(self) -> None:
+        self.listen(Progressed(self._running, self.elapsed_s))
+
+    def _troubled(self, error: Exception) -> Judgement:
+        match error:
+            case BudgetSpent():
+                self.stopped = error.message
+                return Judgement(Verdict.INCONCLUSIVE, error.message, missing=error.remedy)
+            case TargetError():
+                if isinstance(error, Unreachable):
+                    self._unreachable += 1
+                    if self._unreachable > 1:
+                        self.stopped = "the server cannot be reached any more"
+                seen = () if error.exchange is None else (error.exchange,)
+                finding = Finding("NO_ANSWER", error.message, seen)
+                return Judgement(Verdict.INCONCLUSIVE, error.message, findings=(finding,), missing=error.remedy)
+            case EvidenceError():
+                self.stopped = error.message
+                return Judgement(Verdict.INCONCLUSIVE, error.message, missing=error.remedy)
+            case DraftproofError():
+                return Judgement(Verdict.ERROR, error.message, missing=error.remedy)
+            case _:
+                return Judgement(Verdict.ERROR, f"the check itself broke: {type(error).__name__}: {error}")
+
+    def _save(self, target: Target, outcome: Outcome) -> None:
+        try:
+            record.write_judgement(target.record, outcome)
+        except EvidenceError as error:
+            self.stopped = self.stopped or error.message
+
+    def _finish(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        report = self._report(controls, facts, plan, target)
+        try:
+            record.write_final(target.record, report)
+            target.close()
+        except EvidenceError as error:
+            self.stopped = self.stopped or error.message
+            report = self._report(controls, facts, plan, target)
+        self.listen(AuditFinished(report))
+        return report
+
+    def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        verdicts = [o.judgement.verdict for o in self.outcomes]
+        if self.stopped:
+            verdicts.append(Verdict.INCONCLUSIVE)
+        return Report(
+            config=self.config,
+            version=__version__,
+            started_at=self._started_at,
+            controls=controls.total,
+            facts=facts,
+            plan=plan,
+            outcomes=tuple(self.outcomes),
+            verdict=merge(verdicts),
+            exit_code=exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted),
+            safety=safe_to_use(self.every, self.outcomes),
+            remedies=what_to_do(self.every, self.outcomes),
+            aggregates=aggregates(self.outcomes),
+            requests=target.requests,
+            elapsed_s=self.elapsed_s,
+            evidence_path=target.evidence_path,
+            stopped=self.stopped,
+            notes=tuple(self.notes),
+        )

@@ -1,0 +1,76 @@
+"""Was speculation at work in these answers? A prompt that drafted nothing shows nothing about drafted tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+from draftproof.core.ask import Completion, Scalar
+from draftproof.core.tokens import TokenRecord
+
+Reports: TypeAlias = tuple[tuple[str, Scalar], ...]
+
+DECLARED = "--expect-speculation"
+"""Where the user says it: counts like a report of the server."""
+
+LIVE_REPORTS = ("/slots speculative", DECLARED)
+"""Reports computed from live objects; a False here is believed as long as nothing else was seen."""
+
+
+class Drafting(StrEnum):
+    SEEN = "on"
+    SILENT = "said to be on, but nothing was drafted here"
+    OFF = "not seen"
+    UNKNOWN = "not seen, and the server does not say"
+
+
+def is_on(value: Scalar) -> bool:
+    """Whether a self-report means that speculation is on: True, or a list of types with anything but "none" in it."""
+    if isinstance(value, str):
+        return any(part.strip() not in ("", "none", "off", "no", "false") for part in value.lower().split(","))
+    return bool(value)
+
+
+def has_placeholder(answer: Completion) -> bool:
+    """Whether a token after the first lacks the alternatives that the first one has: the mark of drafting on llama-server."""
+    return any(not token.alternatives for token in drafted_places(answer))
+
+
+def drafted_places(answer: Completion) -> tuple[TokenRecord, ...]:
+    """The tokens that a drafter may have proposed: all after the first, less an end token; () if the first has no list itself."""
+    if not answer.tokens or not answer.tokens[0].alternatives:
+        return ()
+    return answer.tokens[1:-1] if answer.finish == "stop" else answer.tokens[1:]
+
+
+def drafting(reports: Reports, answers: Iterable[Completion]) -> Drafting:
+    """What these answers show. Only positive evidence says `SEEN`; only a live report says `OFF`."""
+    answers = list(answers)
+    if any(a.drafted or (a.ask.alternatives and has_placeholder(a)) for a in answers):
+        return Drafting.SEEN
+    live = [is_on(value) for where, value in reports if where in LIVE_REPORTS]
+    if live and not any(live):
+        return Drafting.OFF
+    claims = [is_on(v) for _, v in reports] + [is_on(v) for a in answers for k, v in a.claims if "speculative" in k]
+    return Drafting.SILENT if any(claims) else Drafting.UNKNOWN
+
+
+def tokens_per_step(answers: Sequence[Completion]) -> float | None:
+    """Mean tokens emitted per verification step, from the answers' own counters: emitted / (emitted - accepted)."""
+    counted = [a for a in answers if a.drafted and a.accepted is not None and a.completion_tokens]
+    emitted = sum(a.completion_tokens or 0 for a in counted)
+    accepted = sum(a.accepted or 0 for a in counted)
+    return emitted / (emitted - accepted) if emitted > accepted else None
+
+
+def why_inconclusive(state: Drafting) -> str:
+    """What to tell the user when nothing was drafted, or "" when a pass may be given."""
+    if state is Drafting.SILENT:
+        return "the server says that it speculates, but drafted nothing on prompts made to force it"
+    if state is Drafting.UNKNOWN:
+        return (
+            "no sign of drafting on prompts made to force it, and the server does not say whether it speculates; "
+            f"if you know that it does not, say {DECLARED} no"
+        )
+    return ""

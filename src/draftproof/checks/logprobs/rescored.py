@@ -1,0 +1,316 @@
+"""Is a reported logprob the target's own value, as the same server gives it when asked for that one token alone?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.contexts import Scored, contexts, score
+from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.prompts import forcing, ordinary, repeating
+from draftproof.core.ask import Ask, Completion
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.tokens import TokenRecord
+from draftproof.core.verdict import Finding, Judgement, Table, Verdict
+
+TOKENS = 64
+FORCED_TOKENS = 16
+NOISE_CONTEXTS = 6
+MOST, ALL = 0.01, 0.05
+MOST_NOISE, ALL_NOISE = 8, 20
+MOST_SHARE = 0.99
+NOISE_LIMIT = 0.05
+"""RMS noise in nats above which the tolerance would hide what this check is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """An answer, the oracle's row before each of its tokens, and the draft model's logprob of the token where it is known."""
+
+    answer: Completion
+    tokens: tuple[Scored, ...]
+    draft: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`long` are 64 tokens at temperature 0 and at 1, for aggregates; `forced` answers to prompts that force drafting.
+
+    `noise`: RMS difference in nats of the oracle against itself by two numeric paths.
+    """
+
+    reports: Reports
+    noise: float
+    long: tuple[Rescored, ...]
+    forced: tuple[Rescored, ...] = ()
+
+
+def collect(probe: Probe) -> Evidence:
+    wanted = min(5, probe.facts.max_alternatives)
+    prompt = ordinary(probe, 1)[0]
+    asks = [Ask(prompt, TOKENS, wanted, sampling, seed=11) for sampling in (GREEDY, NEUTRAL)]
+    long = [probe.ask(ask) for ask in asks]
+    if not any(answer.drafted for answer in long):
+        long = [probe.ask(replace(ask, prompt=repeating(probe))) for ask in asks]
+    forced = [probe.ask(ask) for ask in forcing(probe, tokens=FORCED_TOKENS, alternatives=wanted, temperature=1.0)]
+    places = contexts(long[-1])
+    noise = probe.noise(places[:: max(1, len(places) // NOISE_CONTEXTS)][:NOISE_CONTEXTS]) if places else 0.0
+    return Evidence(
+        probe.facts.self_reports,
+        noise,
+        tuple(_rescored(probe, answer, TOKENS) for answer in long),
+        tuple(_rescored(probe, answer, FORCED_TOKENS) for answer in forced),
+    )
+
+
+def _rescored(probe: Probe, answer: Completion, limit: int) -> Rescored:
+    draft: list[float] = []
+    if probe.known is not None and isinstance(answer.ask.prompt, tuple):
+        for context, token in zip(contexts(answer, limit), answer.tokens, strict=False):
+            if isinstance(context, tuple) and token.id is not None:
+                draft.append(float(probe.known.draft(context)[token.id]))
+    return Rescored(answer, score(probe, answer, limit), tuple(draft))
+
+
+def _error(scored: Scored) -> float | None:
+    """Reported minus true, in nats; for a token outside the oracle's row, how far it is above the highest possible value."""
+    reported = scored.token.logprob
+    if reported is None:
+        return None
+    if scored.true is not None:
+        return reported - scored.true
+    return max(0.0, reported - scored.ceiling)
+
+
+def _errors(answers: Sequence[Rescored]) -> list[tuple[Scored, float]]:
+    pairs = ((s, _error(s)) for r in answers for s in r.tokens)
+    return [(s, e) for s, e in pairs if e is not None]
+
+
+def _median_gap(pairs: Iterator[tuple[float, float | None]]) -> float:
+    gaps = sorted(abs(a - b) for a, b in pairs if b is not None)
+    return gaps[len(gaps) // 2] if len(gaps) >= 4 else math.inf
+
+
+Explanation = Callable[[Rescored], Iterator[tuple[float, float | None]]]
+
+
+def _reported(tokens: Sequence[Scored]) -> list[tuple[int, float]]:
+    return [(n, s.token.logprob) for n, s in enumerate(tokens) if n and s.token.logprob is not None]
+
+
+def _value_of_neighbour(lag: int) -> Explanation:
+    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
+        for n, value in _reported(r.tokens):
+            if 0 <= n + lag < len(r.tokens):
+                yield value, r.tokens[n + lag].true
+
+    return pairs
+
+
+def _row_of_neighbour(lag: int) -> Explanation:
+    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
+        for n, value in _reported(r.tokens):
+            if 0 <= n + lag < len(r.tokens):
+                yield value, r.tokens[n + lag].of(r.tokens[n].token)
+
+    return pairs
+
+
+def _draft(r: Rescored) -> Iterator[tuple[float, float | None]]:
+    for n, value in _reported(r.tokens):
+        if n < len(r.draft):
+            yield value, r.draft[n]
+
+
+def _tempered(temperature: float) -> Explanation:
+    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
+        for n, value in _reported(r.tokens):
+            s = r.tokens[n]
+            mass = math.fsum(math.exp(x / temperature) for x in s.row.logprobs)
+            yield value, None if s.true is None else s.true / temperature - math.log(mass)
+
+    return pairs
+
+
+EXPLANATIONS: tuple[tuple[str, str, Explanation], ...] = (
+    ("SHIFTED", "they are the values of the next token", _value_of_neighbour(1)),
+    ("SHIFTED", "they are the values of the token before", _value_of_neighbour(-1)),
+    ("SHIFTED", "they are the token's values one position early", _row_of_neighbour(-1)),
+    ("SHIFTED", "they are the token's values one position late", _row_of_neighbour(1)),
+    ("DRAFTS_OWN", "they are the draft model's values", _draft),
+    *(("CLASS_MIX", f"they are values at temperature {t}", _tempered(t)) for t in (0.5, 0.7, 0.8, 1.5, 2.0)),
+)
+
+
+def _explain(answers: Sequence[Rescored], limit: float) -> tuple[str, str]:
+    """The code and the words for what the reported values really are."""
+    later = [value for r in answers for _, value in _reported(r.tokens)]
+    wrong = [s.token.logprob for s, e in _errors(answers) if abs(e) > limit]
+    if len(wrong) >= 2 and len(set(wrong)) == 1:
+        return "PLACEHOLDER", f"the wrong ones are all {wrong[0]}"
+    fits = ((_median_gap(p for r in answers for p in pairs(r)), code, text) for code, text, pairs in EXPLANATIONS)
+    gap, code, text = min(fits, key=lambda fit: fit[0])
+    return (code, text) if later and gap <= limit else ("CORRUPT", "they fit no known pattern")
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Compares value by value: 99 % within max(.01, 8 noise) nats and all within max(.05, 20 noise).
+
+    No alpha is spent: the tolerance is a multiple of the measured noise, not a test.
+    """
+    answers = [r for r in (*evidence.long, *evidence.forced) if r.answer.ok]
+    errors = _errors(answers)
+    most, every = max(MOST, MOST_NOISE * evidence.noise), max(ALL, ALL_NOISE * evidence.noise)
+    measured = {"tokens": len(errors), "noise (nat)": evidence.noise, **_aggregates(evidence.long)}
+    if not errors:
+        return Judgement(
+            Verdict.INCONCLUSIVE, "no token could be asked again", measured=measured, missing="logprobs to compare"
+        )
+    error = max((e for _, e in errors), key=abs)
+    measured["worst difference (nat)"] = abs(error)
+    within = sum(abs(e) <= most for _, e in errors)
+    if abs(error) > every or within < min(len(errors) - 1, MOST_SHARE * len(errors)):
+        return _failed(answers, errors, every if abs(error) > every else most, abs(error), measured)
+    if evidence.noise > NOISE_LIMIT:
+        text = f"the server differs from itself by {evidence.noise:.3f} nat (RMS), too much to judge single values"
+        return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
+    missing = why_inconclusive(drafting(evidence.reports, [r.answer for r in answers]))
+    if missing:
+        return Judgement(Verdict.INCONCLUSIVE, missing, measured=measured, missing="a prompt that drafts")
+    summary = f"{len(errors)} values equal the one-token oracle's, worst difference {abs(error):.1e} nat"
+    return Judgement(Verdict.PASS, summary, measured=measured)
+
+
+def _failed(
+    answers: Sequence[Rescored],
+    errors: Sequence[tuple[Scored, float]],
+    limit: float,
+    worst: float,
+    measured: dict[str, float | int | str | None],
+) -> Judgement:
+    wrong = [(s, e) for s, e in errors if abs(e) > limit]
+    code, explanation = _explain(answers, limit)
+    some = ", ".join(f"{s.true:.2f}" for s, _ in wrong if s.true is not None)[:30]
+    told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
+    summary = (
+        f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some}... "
+        f"where the server reported {told} (worst {worst:.2f} nat); {explanation}"
+    )
+    exchanges = tuple(dict.fromkeys(r.answer.exchange for r in answers))
+    rows = tuple((s.token.text, s.token.logprob, s.true, e) for s, e in wrong[:12])
+    table = Table("Wrong values", ("token", "reported", "true", "difference"), rows)
+    return Judgement(Verdict.FAIL, summary, (Finding(code, summary, exchanges),), measured=measured, tables=(table,))
+
+
+def _aggregates(answers: Sequence[Rescored]) -> dict[str, float | int | str | None]:
+    """Mean logprob, perplexity and mean confidence of the same tokens, as reported and as the oracle has them."""
+    out: dict[str, float | int | str | None] = {}
+    for r in answers:
+        pairs = [(s.token.logprob, s.true) for s in r.tokens]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if not both:
+            continue
+        name = f"t{r.answer.ask.sampling.temperature:g}"
+        for side, values in zip(("reported", "true"), zip(*both, strict=True), strict=True):
+            mean = math.fsum(values) / len(values)
+            out[f"{name} mean logprob {side}"] = mean
+            out[f"{name} perplexity {side}"] = math.exp(-mean)
+            out[f"{name} mean confidence {side}"] = math.fsum(map(math.exp, values)) / len(values)
+    return out
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    forced = 4 if facts.grammar else 2
+    return 4 + forced + 2 * TOKENS + forced * FORCED_TOKENS + 2 * NOISE_CONTEXTS
+
+
+_LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))
+_IDS = tuple(i * 7 % 5 for i in range(24))
+
+
+def _row(law: Sequence[float]) -> OracleRow:
+    entries = made.alternatives(law, 5)
+    return OracleRow(
+        tuple(e.id or 0 for e in entries),
+        tuple(e.text for e in entries),
+        tuple(e.logprob or 0.0 for e in entries),
+        2,
+        complete=True,
+    )
+
+
+def _made(report: Callable[[int], TokenRecord], *, drafted: int | None = 9, draft: bool = False) -> Rescored:
+    tokens = [report(n) for n in range(len(_IDS))]
+    scored = tuple(Scored(t, _row(_LAWS[n % 4])) for n, t in enumerate(tokens))
+    own = tuple(math.log(_LAWS[(n + 2) % 4][i]) for n, i in enumerate(_IDS)) if draft else ()
+    return Rescored(made.answer(tokens, drafted=drafted, accepted=2 if drafted else None), scored, own)
+
+
+def _true(n: int, lag: int = 0) -> TokenRecord:
+    return made.true_token(_IDS[n], _LAWS[(n + lag) % 4])
+
+
+def _next(n: int) -> TokenRecord:
+    m = min(n + 1, len(_IDS) - 1)
+    return replace(_true(n), logprob=math.log(_LAWS[m % 4][_IDS[m]]))
+
+
+def _hot(n: int) -> TokenRecord:
+    law = [x**0.5 for x in _LAWS[n % 4]]
+    return _true(n) if n == 0 else made.true_token(_IDS[n], [x / sum(law) for x in law])
+
+
+def _evidence(rescored: Rescored, noise: float = 1e-6, reports: Reports = made.LIVE_ON) -> Evidence:
+    return Evidence(reports, noise, (rescored,))
+
+
+CHECK = Check(
+    name="logprobs/rescored",
+    claim="Each reported logprob equals the target's own value for that token, asked again alone.",
+    blind_to="A fault that also spoils one-token requests, which are the reference here.",
+    remedy="Do not use logprobs of this server while it speculates; restart it without a draft for runs that need them.",
+    aspects=("logprobs",),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    applies=lambda facts: "" if facts.routes and facts.max_alternatives else "this server gives no alternatives",
+    examples=(
+        Example(
+            "placeholders",
+            _evidence(_made(lambda n: _true(n) if n in (0, 23) else made.placeholder(_IDS[n]))),
+            Verdict.FAIL,
+            ("PLACEHOLDER",),
+        ),
+        Example("values of the next token", _evidence(_made(_next)), Verdict.FAIL, ("SHIFTED",)),
+        Example("one position late", _evidence(_made(lambda n: _true(n, 1))), Verdict.FAIL, ("SHIFTED",)),
+        Example("the draft's own", _evidence(_made(lambda n: _true(n, 2), draft=True)), Verdict.FAIL, ("DRAFTS_OWN",)),
+        Example("another temperature after token 1", _evidence(_made(_hot)), Verdict.FAIL, ("CLASS_MIX",)),
+        Example(
+            "two of many off by half a nat",
+            _evidence(
+                _made(lambda n: replace(_true(n), logprob=(_true(n).logprob or 0) - (0.5 + n / 50) * (n % 11 == 5)))
+            ),
+            Verdict.FAIL,
+            ("CORRUPT",),
+        ),
+        Example("true under speculation", _evidence(_made(_true)), Verdict.PASS),
+        Example("no speculation", _evidence(_made(_true, drafted=None), reports=made.LIVE_OFF), Verdict.PASS),
+        Example(
+            "off by less than the server's own noise",
+            _evidence(
+                _made(lambda n: replace(_true(n), logprob=(_true(n).logprob or 0) - 0.1 * (n % 5 == 1))), noise=0.02
+            ),
+            Verdict.PASS,
+        ),
+        Example("too noisy to judge", _evidence(_made(_true), noise=0.2), Verdict.INCONCLUSIVE),
+        Example("nothing drafted", _evidence(_made(_true, drafted=None)), Verdict.INCONCLUSIVE),
+        Example("nothing came", Evidence(made.LIVE_ON, 0.0, ()), Verdict.INCONCLUSIVE),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Prompts that force drafting, and ordinary ones.
+
+A draft model drafts on any prompt. n-gram drafters sleep on ordinary text and wake on text that repeats itself; a grammar
+that demands a block of the prompt once more wakes them at any temperature. `ngram-mod` learns across requests, so a
+forcing prompt is worth asking twice.
+"""
+
+from __future__ import annotations
+
+import random
+
+from draftproof.core.ask import Ask, Prompt
+from draftproof.core.probe import Probe
+from draftproof.core.sampling import Sampling
+
+SMALL_VOCABULARY = 64
+BLOCK = 80
+
+LIST = "alpha, beta, gamma, delta, epsilon, zeta, eta, theta"
+REPEATING = f"Repeat this list four times exactly: {LIST}.\n1. {LIST}.\n2. {LIST}.\n3."
+
+ORDINARY = (
+    "The lighthouse keeper wrote in his diary that",
+    "To make bread at home you first need",
+    "In the beginning of the nineteenth century, the railway",
+    "The three most important properties of a good measurement are",
+    "Dear Sir or Madam, I am writing to ask whether",
+)
+
+
+def is_small(probe: Probe) -> bool:
+    """Whether the server's model has a vocabulary small enough to write prompts as arbitrary token ids."""
+    size = probe.facts.vocabulary
+    return probe.facts.token_prompts and size is not None and size <= SMALL_VOCABULARY
+
+
+def _letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
+    assert probe.facts.vocabulary is not None
+    return tuple(random.Random(seed).choices(range(probe.facts.vocabulary), k=n))
+
+
+def repeating(probe: Probe) -> Prompt:
+    """A prompt whose likely continuation repeats what is in it."""
+    if is_small(probe):
+        return _letters(probe, BLOCK, 80) * 2
+    return _as_ids(probe, REPEATING)
+
+
+def ordinary(probe: Probe, n: int) -> list[Prompt]:
+    """Up to five prompts of ordinary text (for a small vocabulary: arbitrary letters, the first the story's own `bcdbc`)."""
+    if is_small(probe):
+        story = (1, 2, 3, 1, 2)
+        return [story, *(_letters(probe, 6, seed) for seed in range(1, n))]
+    return [_as_ids(probe, text) for text in ORDINARY[:n]]
+
+
+def _as_ids(probe: Probe, text: str) -> Prompt:
+    ids = probe.tokenize(text) if probe.facts.token_prompts else None
+    return ids or text
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'root ::= "{escaped}"'
+
+
+def _copy(probe: Probe) -> tuple[Prompt, str] | None:
+    """A prompt that holds a block twice, and a grammar that demands the block once more."""
+    if not probe.facts.grammar:
+        return None
+    if not is_small(probe):
+        line = f" {LIST}, iota, kappa, lambda, mu."
+        return _as_ids(probe, f"List:{line}\nList:{line}\nList:"), _quoted(line)
+    row = probe.oracle(_letters(probe, 4, 3))
+    names = dict(zip(row.ids, row.texts, strict=True))
+    block = _letters(probe, BLOCK, 81)
+    if not all(names.get(i, "").isalnum() for i in block):
+        return None
+    return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
+
+
+def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float) -> list[Ask]:
+    """Requests that make every known drafter draft, the surest last; send all, in this order.
+
+    The last two are the same forced copy twice (only where the server takes a grammar), so that `ngram-mod` has learnt it.
+    """
+    sampling = Sampling(temperature=temperature)
+    asks = [Ask(prompt, tokens, alternatives, sampling, seed=7) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
+    copied = _copy(probe)
+    if copied:
+        prompt, grammar = copied
+        asks += [Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)] * 2
+    return asks

@@ -1,0 +1,142 @@
+"""`draftproof check URL`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from draftproof import __version__
+from draftproof.audit import AuditConfig, Budget, Expectation, Report, audit
+from draftproof.audit.events import Event, PlanMade
+from draftproof.audit.outcome import EXIT_CODES
+from draftproof.cli.output import Listeners, human_file, require_writable, settle_stdout, write_json
+from draftproof.core.errors import DraftproofError
+from draftproof.core.probe import Effort
+from draftproof.report.json_report import error_json, report_json
+from draftproof.report.page import Page
+from draftproof.report.progress import ProgressReporter
+from draftproof.report.terminal import TerminalReporter, write_plan
+
+_EXIT_TABLE = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
+
+_EPILOG = f"""\b
+Examples:
+  draftproof check http://127.0.0.1:8080
+  draftproof check http://127.0.0.1:8080 --checks logprobs,sampling/greedy_parity
+  draftproof check http://127.0.0.1:8080 --checks sampling/distribution --samples 1000
+  draftproof check https://llm.example --api-key-env LLM_KEY --budget "requests=500,seconds=60"
+\b
+Exit codes:
+{_EXIT_TABLE}
+\b
+Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
+
+
+@click.command(epilog=_EPILOG, context_settings={"auto_envvar_prefix": "DRAFTPROOF", "show_default": True})
+@click.argument("url", envvar="DRAFTPROOF_URL")
+@click.option(
+    "--effort",
+    type=click.Choice([e.value for e in Effort]),
+    default=Effort.QUICK.value,
+    help="How small a deviation a pass must exclude: total variation 0.15 (quick), 0.05 (standard), 0.015 (deep).",
+)
+@click.option("--alpha", type=float, default=1e-6, help="Probability that a sound server fails, for the whole audit.")
+@click.option("--checks", multiple=True, metavar="NAMES", help="Only these: names, families or globs, by commas.")
+@click.option("--budget", default="", metavar="LIMITS", help='The most to spend, as in "requests=500,seconds=60".')
+@click.option(
+    "--samples", type=int, default=None, help="Samples to draw in sampling checks; prints counts beside the law."
+)
+@click.option("--seed", type=int, default=None, help="First seed to use; the same one repeats an audit.")
+@click.option("--api-key-env", default=None, metavar="NAME", help="Environment variable that holds the API key.")
+@click.option(
+    "--law",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=None,
+    help="Folder of the countable pair that the server runs (see `draftproof countable`).",
+)
+@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="Longest silence of the server.")
+@click.option(
+    "--expect-speculation",
+    type=click.Choice([e.value for e in Expectation]),
+    default=Expectation.UNKNOWN.value,
+    help="What you know: a server that should speculate and is not seen to do so is not passed.",
+)
+@click.option("--dry-run", is_flag=True, help="Read what the server says of itself, print the plan and its cost, stop.")
+@click.option(
+    "--json",
+    "json_to",
+    envvar="DRAFTPROOF_JSON",
+    default=None,
+    metavar="FILE",
+    help="Write a JSON report too; - is standard output.",
+)
+@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="FILE", help="Evidence file.")
+@click.option("-q", "--quiet", is_flag=True, help="Faults and the last line only.")
+@click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
+def check(
+    url: str,
+    effort: str,
+    alpha: float,
+    checks: tuple[str, ...],
+    budget: str,
+    samples: int | None,
+    seed: int | None,
+    api_key_env: str | None,
+    law: Path | None,
+    timeout: float,
+    expect_speculation: str,
+    dry_run: bool,
+    json_to: str | None,
+    out: Path | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Audit the server at URL: are its logprobs measurements, is its text the model's, does it tell the truth of itself?"""
+    config = AuditConfig(
+        url=url,
+        effort=Effort(effort),
+        alpha=alpha,
+        checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
+        budget=Budget.parse(budget),
+        seed=seed,
+        samples=samples,
+        api_key_env=api_key_env,
+        law=law,
+        timeout=timeout,
+        out=out,
+        expect_speculation=Expectation(expect_speculation),
+    )
+    require_writable(json_to)
+    try:
+        report = _run(config, json_to, dry_run=dry_run, verbosity=verbose - quiet)
+    except DraftproofError as error:
+        write_json(error_json(error, __version__), json_to)
+        raise
+    written = write_json(report_json(report), json_to)
+    settle_stdout()
+    if dry_run:
+        return 0
+    return report.exit_code or (0 if written else 3)
+
+
+def _run(config: AuditConfig, json_to: str | None, *, dry_run: bool, verbosity: int) -> Report:
+    page = Page(human_file(json_to))
+    progress = ProgressReporter(sys.stderr)
+    show = _Plan(page) if dry_run else TerminalReporter(page, verbosity, alpha=config.alpha)
+    try:
+        return audit(config, listen=Listeners([progress, show] if verbosity >= 0 else [show]), dry_run=dry_run)
+    finally:
+        progress.close()
+
+
+class _Plan:
+    """Shows the plan of a dry run, and nothing else."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, PlanMade):
+            write_plan(self._page, event.plan)

@@ -1,0 +1,84 @@
+"""Where reports go: a page for people, JSON for programs, and what to do when either cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import click
+
+from draftproof.audit.events import Event, Listener
+from draftproof.core.errors import UsageError
+
+
+class Listeners:
+    """Passes every event to each listener. One that breaks is dropped and told of: a report must not end an audit."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = list(listeners)
+
+    def __call__(self, event: Event) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception as error:  # the reporter loop
+                self._listeners.remove(listener)
+                if not isinstance(error, BrokenPipeError):
+                    warn(f"the report cannot be continued ({type(error).__name__}: {error}); the audit goes on.")
+
+
+def warn(message: str) -> None:
+    click.echo(f"draftproof: {message}", err=True)
+
+
+def human_file(json_to: str | None) -> IO[str]:
+    """Standard output, unless the JSON report goes there."""
+    return sys.stderr if json_to == "-" else sys.stdout
+
+
+def require_writable(json_to: str | None) -> None:
+    """Raises UsageError when the JSON report could not be written, before anything has been spent on it."""
+    if json_to in {None, "-"}:
+        return
+    path = Path(str(json_to))
+    try:
+        with path.open("a"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"The JSON report cannot be written to {path}: {error.strerror}.", "Name another file."
+        ) from error
+
+
+def write_json(document: str, json_to: str | None) -> bool:
+    """Writes the document where `--json` says. False (with a message) when that failed."""
+    if json_to is None:
+        return True
+    try:
+        if json_to == "-":
+            sys.stdout.write(document)
+            sys.stdout.flush()
+        else:
+            Path(json_to).write_text(document, encoding="utf-8")
+    except BrokenPipeError:
+        return True
+    except OSError as error:
+        warn(
+            f"the JSON report could not be written to {json_to}: {error.strerror}. Free some space or name another file."
+        )
+        return False
+    return True
+
+
+def settle_stdout() -> None:
+    """Hands over what is buffered; a reader that has gone (`| head`) is no fault and changes no exit code."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            warn(f"standard output could not be written: {error.strerror}.")
+        # What is left in the buffer must not fail a second time when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,308 @@
+"""llama.cpp's llama-server (and draftproof's own): native /completion, and OpenAI's two routes with llama-server's fields.
+
+Every sampler setting is sent, so that no default of the server acts unasked: its defaults are top-k 40, top-p 0.95, min-p 0.05.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from draftproof.client.answers import (
+    Partial,
+    StreamError,
+    all_answers,
+    broken_off,
+    flatten,
+    refusal,
+    single,
+    stream_objects,
+)
+from draftproof.client.dialect import Call, Description, Dialect, Survey
+from draftproof.client.openai_wire import CHAT, COMPLETIONS, parse_openai
+from draftproof.client.tokens import content_records
+from draftproof.client.wire import Field, answer_json
+from draftproof.core.ask import Ask, Completion, Scalar
+from draftproof.core.errors import InstrumentError
+from draftproof.core.exchange import Exchange
+from draftproof.core.sampling import Sampling
+
+NATIVE = "/completion"
+_FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
+_NEUTRAL: Mapping[str, float] = {
+    "typical_p": 1,
+    "top_n_sigma": -1,
+    "xtc_probability": 0,
+    "dry_multiplier": 0,
+    "dynatemp_range": 0,
+    "mirostat": 0,
+    "min_keep": 0,
+}
+_SPEC_COUNTER = re.compile(r"^(\S*spec_decode\S*) (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaServer:
+    name: str = "llama_server"
+    routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
+    batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    grammar_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    reports_drafts: bool = True
+    uncached: tuple[tuple[str, Scalar], ...] = (("cache_prompt", False),)
+
+    def recognise(self, survey: Survey) -> str:
+        if "default_generation_settings" in survey.obj("/props"):
+            return "/props has default_generation_settings"
+        for model in _models(survey):
+            if model.get("owned_by") == "llamacpp":
+                return "/v1/models says owned_by llamacpp"
+        return ""
+
+    def adapted(self, survey: Survey) -> Dialect:  # noqa: ARG002 - one model per server: it needs no name
+        return self
+
+    def plainer(self) -> Dialect | None:
+        return None
+
+    def describe(self, survey: Survey) -> Description:
+        props = survey.obj("/props")
+        slots = survey.json("/slots")
+        slots = [s for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
+        meta: dict[str, Any] = next((m["meta"] for m in _models(survey) if isinstance(m.get("meta"), dict)), {})
+        defaults = props.get("default_generation_settings")
+        defaults = defaults if isinstance(defaults, dict) else {}
+        build = _text(props.get("build_info"))
+        notes: tuple[str, ...] = ()
+        if build == "b0-unknown":
+            notes = (
+                "The build calls itself b0-unknown, as library builds of llama-server do: its version is not known.",
+            )
+        return Description(
+            build=build,
+            model=_text(props.get("model_path")) or _text(props.get("model_alias")),
+            vocabulary=_whole(meta.get("n_vocab")),
+            context=_whole(defaults.get("n_ctx")) or next((_whole(s.get("n_ctx")) for s in slots), None),
+            slots=_whole(props.get("total_slots")) or len(slots) or None,
+            self_reports=_self_reports(props, defaults, slots, survey.text("/metrics") or ""),
+            notes=notes,
+        )
+
+    def call(self, ask: Ask, route: str) -> Call:
+        body = _prompt(ask, route) | {
+            "seed": -1 if ask.seed is None else ask.seed,
+            "stream": ask.stream,
+            "cache_prompt": True,
+            **_sampling(ask.sampling),
+        }
+        if ask.count > 1:
+            body["n_cmpl" if route == NATIVE else "n"] = ask.count
+        if ask.post_sampling:
+            body["post_sampling_probs"] = True
+        if ask.grammar:
+            body["grammar"] = ask.grammar
+        body.update(ask.extra)
+        if isinstance(body.get("stop"), str):
+            body["stop"] = [body["stop"]]  # the native route ignores a stop that is no list
+        return Call.of(route, body)
+
+    def parse(self, ask: Ask, exchange: Exchange) -> list[Completion]:
+        if exchange.path != NATIVE:
+            return parse_openai(ask, exchange)
+        if exchange.status is None or not 200 <= exchange.status < 300:
+            return refusal(ask, exchange)
+        if ask.stream:
+            return _parse_stream(ask, exchange)
+        field = Field(exchange)
+        body = answer_json(exchange)
+        if isinstance(body, dict) and body.get("error"):
+            return refusal(ask, exchange)
+        answers = {_index(a): a for a in field.objs(body if isinstance(body, list) else [body], "the answer")}
+        all_answers(ask, exchange, answers)
+        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.count)]
+
+    def tokenize_call(self, text: str) -> Call | None:
+        return Call.of("/tokenize", {"content": text, "add_special": False})
+
+    def parse_ids(self, exchange: Exchange) -> tuple[int, ...] | None:
+        if exchange.status != 200:
+            return None
+        field = Field(exchange)
+        return field.ids(field.obj(answer_json(exchange), "the answer").get("tokens"), "tokens")
+
+
+def _prompt(ask: Ask, route: str) -> dict[str, Any]:
+    prompt = ask.prompt if isinstance(ask.prompt, str) else list(ask.prompt)
+    if route == NATIVE:
+        return {"prompt": prompt, "n_predict": ask.max_tokens, "n_probs": ask.alternatives, "return_tokens": True}
+    logprobs: dict[str, Any] = {}
+    if route == COMPLETIONS:
+        if ask.alternatives:
+            logprobs = {"logprobs": ask.alternatives}
+        return {"prompt": prompt, "max_tokens": ask.max_tokens, **logprobs}
+    if not isinstance(prompt, str):
+        raise InstrumentError(f"{route} takes text, not token ids.")
+    if ask.alternatives:
+        logprobs = {"logprobs": True, "top_logprobs": ask.alternatives}
+    return {"messages": [{"role": "user", "content": prompt}], "max_tokens": ask.max_tokens, **logprobs}
+
+
+def _sampling(s: Sampling) -> dict[str, Any]:
+    """All settings, and the list of the samplers that are to act, in llama.cpp's order."""
+    penalised = s.repeat_last_n != 0 and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0)
+    acting = {
+        "penalties": penalised,
+        "top_k": s.top_k > 0,
+        "top_p": s.top_p < 1,
+        "min_p": s.min_p > 0,
+        "temperature": True,
+    }
+    body: dict[str, Any] = {
+        "temperature": s.temperature,
+        "top_k": s.top_k,
+        "top_p": s.top_p,
+        "min_p": s.min_p,
+        "repeat_penalty": s.repeat_penalty,
+        "repeat_last_n": s.repeat_last_n,
+        "presence_penalty": s.presence_penalty,
+        "frequency_penalty": s.frequency_penalty,
+        **_NEUTRAL,
+        "samplers": [name for name, acts in acting.items() if acts],
+    }
+    if s.logit_bias:
+        body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
+    return body
+
+
+def _entries(answer: Mapping[str, Any], field: Field) -> Any:
+    entries = answer.get("completion_probabilities")
+    return None if entries is None else content_records(entries, field, "completion_probabilities")
+
+
+def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int, field: Field) -> Completion:
+    ids = answer.get("tokens")
+    # Without return_tokens (an old server) the list is there and empty.
+    known = ids is not None and (len(ids) > 0 or not answer.get("tokens_predicted"))
+    return Completion(
+        single(ask, i),
+        exchange.number,
+        exchange.path,
+        exchange.status or 0,
+        text=field.text(answer.get("content"), "content"),
+        tokens=_entries(answer, field) or (),
+        token_ids=field.ids(ids, "tokens") if known else None,
+        **_ending(answer, field),
+    )
+
+
+def _ending(answer: Mapping[str, Any], field: Field) -> dict[str, Any]:
+    """What only the final object of an answer holds."""
+    timings = field.obj(answer.get("timings", {}), "timings")
+    settings = answer.get("generation_settings")
+    said = {
+        name: answer[name]
+        for name in ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
+        if name in answer
+    }
+    said["timings.cache_n"] = timings.get("cache_n")
+    stop_type = answer.get("stop_type")
+    return {
+        "finish": _FINISH.get(stop_type, stop_type) if isinstance(stop_type, str) else None,
+        "prompt_tokens": field.integer(answer.get("tokens_evaluated"), "tokens_evaluated"),
+        "completion_tokens": field.integer(answer.get("tokens_predicted"), "tokens_predicted"),
+        "drafted": field.integer(timings.get("draft_n"), "timings.draft_n"),
+        "accepted": field.integer(timings.get("draft_n_accepted"), "timings.draft_n_accepted"),
+        "claims": flatten(said) + (flatten(settings) if isinstance(settings, dict) else ()),
+    }
+
+
+def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
+    field = Field(exchange)
+    partials: dict[int, Partial] = {}
+    try:
+        for at_s, event in stream_objects(exchange):
+            partial = partials.setdefault(_index(event), Partial())
+            ids = None if event.get("tokens") is None else field.ids(event["tokens"], "tokens")
+            partial.add(
+                at_s,
+                field.text(event.get("content"), "content"),
+                _entries(event, field),
+                ids,
+                wanted=ask.alternatives > 0,
+            )
+            if event.get("stop") is True:
+                partial.ended = True
+                partial.last = event
+    except StreamError as e:
+        return refusal(ask, exchange, str(e))
+    all_answers(ask, exchange, partials)
+    if not all(p.ended for p in partials.values()):
+        raise broken_off(exchange, "no event says stop")
+    return [
+        Completion(
+            single(ask, i),
+            exchange.number,
+            exchange.path,
+            exchange.status or 0,
+            text="".join(partial.texts),
+            tokens=tuple(partial.tokens),
+            token_ids=tuple(partial.ids) if partial.has_ids else None,
+            arrivals=tuple(partial.arrivals),
+            event_tokens=tuple(partial.event_tokens),
+            **_ending(partial.last, field),
+        )
+        for i, partial in sorted(partials.items())
+    ]
+
+
+def _self_reports(
+    props: Mapping[str, Any], defaults: Mapping[str, Any], slots: list[dict[str, Any]], metrics: str
+) -> tuple[tuple[str, Scalar], ...]:
+    params = defaults.get("params")
+    reports = [
+        (f"/props {name}", value)
+        for name, value in flatten(params if isinstance(params, dict) else defaults)
+        if name.startswith("speculative")
+    ]
+    if isinstance(props.get("speculation"), dict):
+        reports += flatten(props["speculation"], "/props speculation.")
+    said = [s["speculative"] for s in slots if isinstance(s.get("speculative"), bool)]
+    if said and len(set(said)) == 1:
+        reports.append(("/slots speculative", said[0]))
+    elif said:
+        reports += [(f"/slots[{s.get('id')}] speculative", s.get("speculative")) for s in slots]
+    reports += [
+        (f"/metrics {name}", float(value)) for name, value in _SPEC_COUNTER.findall(metrics) if _is_number(value)
+    ]
+    return tuple(reports)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _models(survey: Survey) -> list[dict[str, Any]]:
+    data = survey.obj("/v1/models").get("data")
+    return [m for m in data if isinstance(m, dict)] if isinstance(data, list) else []
+
+
+def _index(answer: Mapping[str, Any]) -> int:
+    index = answer.get("index", 0)
+    return index if isinstance(index, int) else -1
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+DIALECT = LlamaServer()

@@ -1,0 +1,104 @@
+"""What can be known of a server before the first check: its well-known endpoints, its dialect, what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from draftproof.client.dialect import Dialect, Survey
+from draftproof.client.dialects import DIALECTS
+from draftproof.client.evidence import Sink
+from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.probe import LiveProbe
+from draftproof.client.trials import try_out
+from draftproof.client.wire import server_words
+from draftproof.core.errors import TargetError, Unreachable
+from draftproof.core.exchange import Exchange
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort
+
+WELL_KNOWN = (
+    "/health",
+    "/props",
+    "/slots",
+    "/metrics",
+    "/v1/models",
+    "/version",
+    "/api/version",
+    "/get_model_info",
+    "/info",
+)
+_KEY_REMEDY = "Name the environment variable that holds the API key with --api-key-env."
+
+
+def connect(
+    url: str,
+    *,
+    api_key: str = "",
+    limits: Limits | None = None,
+    sink: Sink | None = None,
+    seed: int = 0,
+    effort: Effort = Effort.STANDARD,
+    samples: int | None = None,
+    budget: Budget | None = None,
+    answered: Callable[[], None] | None = None,
+) -> LiveProbe:
+    """A probe of the server at `url`, whose facts are known. `answered` is called after every request, from any thread.
+
+    Raises UsageError for a URL that cannot be, Unreachable when nobody answers, TargetError when the answers make no LLM server.
+    """
+    http = Http(url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered)
+    try:
+        survey = take_survey(http)
+        dialect, evidence = recognise(http.url, survey)
+        dialect, facts = try_out(http, dialect.adapted(survey), _described(http, dialect, evidence, survey))
+    except BaseException:
+        http.close()
+        raise
+    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+
+
+def take_survey(http: Http) -> Survey:
+    """Asks every well-known endpoint once. One that fails is left out, unless it is the first: then nobody is there."""
+    answers: dict[str, Exchange] = {}
+    for path in WELL_KNOWN:
+        try:
+            answers[path] = http.get(path)
+        except Unreachable:
+            raise
+        except TargetError:
+            if not answers:
+                raise
+    refused = answers.get("/v1/models")
+    if refused is not None and refused.status in (401, 403):
+        raise TargetError(f"{http.url} wants an API key ({server_words(refused)}).", _KEY_REMEDY, refused.number)
+    return Survey(answers)
+
+
+def recognise(url: str, survey: Survey, dialects: Sequence[Dialect] = DIALECTS) -> tuple[Dialect, str]:
+    """The first dialect that recognises the server, and by what. Raises TargetError when none does."""
+    for dialect in dialects:
+        evidence = dialect.recognise(survey)
+        if evidence:
+            return dialect, evidence
+    answered = ", ".join(f"{path} {exchange.status}" for path, exchange in survey.answers.items())
+    raise TargetError(
+        f"{url} answers, but not like an LLM server that draftproof knows ({answered}).",
+        "Give the URL at which its /v1/models can be read.",
+    )
+
+
+def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> Facts:
+    said = dialect.describe(survey)
+    return Facts(
+        url=http.url,
+        dialect=dialect.name,
+        dialect_evidence=evidence,
+        build=said.build,
+        model=said.model,
+        vocabulary=said.vocabulary,
+        context=said.context,
+        slots=said.slots,
+        self_reports=said.self_reports,
+        reports_drafts=dialect.reports_drafts,
+        notes=said.notes,
+    )

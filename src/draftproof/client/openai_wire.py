@@ -1,0 +1,143 @@
+"""The shape of OpenAI's two routes, which nearly every server has: how answers and streams are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from draftproof.client.answers import (
+    Partial,
+    StreamError,
+    all_answers,
+    broken_off,
+    flatten,
+    refusal,
+    single,
+    stream_objects,
+)
+from draftproof.client.tokens import content_records, legacy_records
+from draftproof.client.wire import Field, answer_json
+from draftproof.core.ask import Ask, Completion, Scalar
+from draftproof.core.exchange import Exchange
+from draftproof.core.tokens import TokenRecord
+
+COMPLETIONS = "/v1/completions"
+CHAT = "/v1/chat/completions"
+_CLAIMED = ("model", "system_fingerprint", "speculation", "ignored", "generation_settings")
+
+
+def parse_openai(ask: Ask, exchange: Exchange) -> list[Completion]:
+    """Answers of /v1/completions and /v1/chat/completions, streamed or not. Raises TargetError."""
+    if exchange.status is None or not 200 <= exchange.status < 300:
+        return refusal(ask, exchange)
+    if ask.stream:
+        return _parse_stream(ask, exchange)
+    field = Field(exchange)
+    body = field.obj(answer_json(exchange), "the answer")
+    if body.get("error"):
+        return refusal(ask, exchange)
+    choices = {_index(choice): choice for choice in field.objs(body.get("choices"), "choices")}
+    all_answers(ask, exchange, choices)
+    return [_completion(ask, exchange, body, choices[i], i, field) for i in range(ask.count)]
+
+
+def _completion(
+    ask: Ask, exchange: Exchange, body: Mapping[str, Any], choice: Mapping[str, Any], i: int, field: Field
+) -> Completion:
+    tokens = _entries(choice, field) or ()
+    return Completion(
+        single(ask, i),
+        exchange.number,
+        exchange.path,
+        exchange.status or 0,
+        text=_text(choice, field),
+        tokens=tokens,
+        token_ids=_ids(tokens),
+        finish=choice.get("finish_reason"),
+        claims=claims_of(body),
+        **_counts(ask, body, field),
+    )
+
+
+def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
+    field = Field(exchange)
+    partials: dict[int, Partial] = {}
+    last: dict[str, Any] = {}
+    try:
+        for at_s, body in stream_objects(exchange):
+            last = {**last, **body}
+            for choice in field.objs(body.get("choices", []), "choices"):
+                partial = partials.setdefault(_index(choice), Partial())
+                partial.add(at_s, _text(choice, field), _entries(choice, field), None, wanted=ask.alternatives > 0)
+                partial.finish = choice.get("finish_reason") or partial.finish
+    except StreamError as e:
+        return refusal(ask, exchange, str(e))
+    all_answers(ask, exchange, partials)
+    if "[DONE]" not in exchange.answer[-40:] and any(p.finish is None for p in partials.values()):
+        raise broken_off(exchange, "neither a finish reason nor [DONE]")
+    return [
+        Completion(
+            single(ask, i),
+            exchange.number,
+            exchange.path,
+            exchange.status or 0,
+            text="".join(partial.texts),
+            tokens=tuple(partial.tokens),
+            token_ids=_ids(tuple(partial.tokens)),
+            finish=partial.finish,
+            claims=claims_of(last),
+            arrivals=tuple(partial.arrivals),
+            event_tokens=tuple(partial.event_tokens),
+            **_counts(ask, last, field),
+        )
+        for i, partial in sorted(partials.items())
+    ]
+
+
+def claims_of(body: Mapping[str, Any]) -> tuple[tuple[str, Scalar], ...]:
+    """What an answer says of its own settings."""
+    settings = {name: body[name] for name in _CLAIMED if name in body}
+    generation = settings.pop("generation_settings", None)
+    return flatten(settings) + (flatten(generation) if isinstance(generation, dict) else ())
+
+
+def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
+    """Counters of a single answer; those of a batch cannot be told apart and are left out."""
+    if ask.count > 1:
+        return {}
+    usage = body.get("usage") or {}
+    timings = body.get("timings") or {}
+    return {
+        "prompt_tokens": field.integer(usage.get("prompt_tokens"), "usage.prompt_tokens"),
+        "completion_tokens": field.integer(usage.get("completion_tokens"), "usage.completion_tokens"),
+        "drafted": field.integer(timings.get("draft_n"), "timings.draft_n"),
+        "accepted": field.integer(timings.get("draft_n_accepted"), "timings.draft_n_accepted"),
+    }
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index", 0)
+    return index if isinstance(index, int) else -1
+
+
+def _text(choice: Mapping[str, Any], field: Field) -> str:
+    message = choice.get("message") or choice.get("delta")
+    text = message.get("content") if isinstance(message, dict) else choice.get("text")
+    return "" if text is None else field.text(text, "choices.text")
+
+
+def _entries(choice: Mapping[str, Any], field: Field) -> tuple[TokenRecord, ...] | None:
+    logprobs = choice.get("logprobs")
+    if logprobs is None:
+        return None
+    if isinstance(logprobs, list):
+        return content_records(logprobs, field, "logprobs")
+    logprobs = field.obj(logprobs, "logprobs")
+    if logprobs.get("content") is not None:
+        return content_records(logprobs["content"], field, "logprobs.content")
+    return legacy_records(logprobs, field) if "tokens" in logprobs else None
+
+
+def _ids(tokens: tuple[TokenRecord, ...]) -> tuple[int, ...] | None:
+    ids = tuple(t.id for t in tokens if t.id is not None)
+    return ids if tokens and len(ids) == len(tokens) else None

@@ -1,0 +1,150 @@
+"""LiveProbe: how a check talks to a running server."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from draftproof.client.dialect import Dialect
+from draftproof.client.http import Http
+from draftproof.client.oracle import Noise, Oracle
+from draftproof.client.pipeline import in_order
+from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.errors import InstrumentError
+from draftproof.core.exchange import Exchange
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, KnownModel, OracleRow
+
+_MOST_IN_FLIGHT = 8
+_UNKNOWN_SLOTS = 4
+_SEEDS = 1 << 30
+
+
+class LiveProbe:
+    """Fulfils `core.probe.Probe`. Safe to use from several threads; `facts`, `known`, `effort` and `samples` may be set anew.
+
+    `seed` is the audit's: it decides which seeds the requests get.
+    """
+
+    def __init__(
+        self,
+        http: Http,
+        dialect: Dialect,
+        facts: Facts,
+        *,
+        seed: int = 0,
+        effort: Effort = Effort.STANDARD,
+        samples: int | None = None,
+        known: KnownModel | None = None,
+    ) -> None:
+        self.http = http
+        self.dialect = dialect
+        self.facts = facts
+        self.effort = effort
+        self.known = known
+        self.samples = samples
+        self._lock = threading.Lock()
+        self._next_seed = random.Random(seed).randrange(1, _SEEDS)
+        self._oracle = Oracle(self.ask_many, facts, dialect.uncached)
+
+    @property
+    def requests(self) -> int:
+        """Sent so far, those that the facts took included; a batch is one."""
+        return self.http.requests
+
+    def ask(self, ask: Ask) -> Completion:
+        """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
+        if ask.count != 1:
+            raise InstrumentError(f"ask() is for one answer, not {ask.count}; use ask_many().")
+        return self._send(self._routed(ask))[0]
+
+    def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
+        """All answers in order, several requests in flight. An Ask with `count` n gives n answers, seeds seed .. seed+n-1,
+        by as few requests as the server allows. Raises TargetError at the place of an answer that cannot be used.
+        """
+        pieces = (piece for ask in asks for piece in self._pieces(self._routed(ask)))
+        first = next(pieces, None)
+        if first is None:
+            return
+        for answers in in_order(self._send, itertools.chain([first], pieces), self._in_flight(first.count)):
+            yield from answers
+
+    def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
+        """The one-token law after `context`; asked once, then remembered. Raises TargetError where there is none."""
+        return self._oracle.rows([context], alternatives)[0]
+
+    def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
+        """As `oracle` for each context, in order, several requests in flight."""
+        return self._oracle.rows(contexts, alternatives)
+
+    def noise(self, contexts: Sequence[Prompt]) -> Noise:
+        """How far the server's one-token laws differ from themselves; see `Noise`."""
+        return self._oracle.noise(contexts)
+
+    def seeds(self, n: int) -> range:
+        """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""
+        with self._lock:
+            start = self._next_seed
+            if start + n > 2 * _SEEDS:
+                raise InstrumentError(f"There are no {n:,} unused seeds left.", "Split the audit.")
+            self._next_seed = start + n
+        return range(start, start + n)
+
+    def tokenize(self, text: str) -> tuple[int, ...] | None:
+        """Token ids of a text without special tokens, or None where the server does not tell."""
+        call = self.dialect.tokenize_call(text)
+        return None if call is None else self.dialect.parse_ids(self._post(call.path, call.body))
+
+    def get(self, path: str) -> str | None:
+        """Body of a GET, or None when the server answered with an error. Raises TargetError when it did not answer."""
+        exchange = self.http.get(path)
+        return exchange.answer if exchange.status is not None and 200 <= exchange.status < 300 else None
+
+    def close(self) -> None:
+        """Ends connections and waits; the evidence stays open."""
+        self.http.close()
+
+    def __enter__(self) -> LiveProbe:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def _routed(self, ask: Ask) -> Ask:
+        if ask.route is not None:
+            return ask
+        takes_ids = isinstance(ask.prompt, str)
+        for route in self.facts.routes or self.dialect.routes:
+            if takes_ids or route in self.dialect.token_routes:
+                return replace(ask, route=route)
+        raise InstrumentError(f"No route of this {self.facts.dialect} server takes token ids.")
+
+    def _pieces(self, ask: Ask) -> Iterator[Ask]:
+        """Requests that together give `ask.count` answers."""
+        if ask.count == 1:
+            yield ask
+            return
+        most = (
+            self.facts.batch_seeds
+            if ask.route in self.dialect.batch_routes and ask.seed is not None and not ask.stream
+            else 1
+        )
+        for done in range(0, ask.count, most):
+            seed = None if ask.seed is None else ask.seed + done
+            yield replace(ask, seed=seed, count=min(most, ask.count - done))
+
+    def _in_flight(self, count: int) -> int:
+        slots = self.facts.slots or _UNKNOWN_SLOTS
+        if count > 1:
+            return max(2, min(_MOST_IN_FLIGHT, -(-slots // count) + 1))
+        return min(slots, _MOST_IN_FLIGHT)
+
+    def _send(self, ask: Ask) -> list[Completion]:
+        call = self.dialect.call(ask, ask.route or "")
+        return self.dialect.parse(ask, self._post(call.path, call.body))
+
+    def _post(self, path: str, body: bytes) -> Exchange:
+        return self.http.post(path, body)

@@ -1,0 +1,229 @@
+"""Capabilities, tried out once each instead of believed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
+from draftproof.client.dialect import Dialect
+from draftproof.client.http import Http
+from draftproof.client.oracle import oracle_row
+from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.errors import TargetError, Unreachable
+from draftproof.core.facts import Facts
+from draftproof.core.probe import OracleRow
+from draftproof.core.sampling import NEUTRAL, Sampling
+
+_PROMPT = "facade bed"
+"""English, and within the eight letters of the countable models."""
+_SEED = (1 << 31) + 4096
+"""Above every seed that a probe hands out, so that no check meets a seed again."""
+_TOKENS = 6
+_LADDER = (1000, 100, 20, 10, 5, 3, 1)
+_SMALL_VOCABULARY = 4096
+_TOP_K = 20
+_EDGE = 0.01
+_CHANCE = 1e-4
+_MOST_COUPLED = 16
+
+
+def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]:
+    """The dialect that the server accepts, and its facts with the capabilities filled in.
+
+    Raises TargetError when no route answers at all.
+    """
+    trials = _Trials(http, dialect, facts)
+    trials.routes()
+    trials.token_ids()
+    trials.repetition()
+    trials.grammar()
+    trials.coupling()
+    return trials.dialect, trials.facts
+
+
+class _Trials:
+    def __init__(self, http: Http, dialect: Dialect, facts: Facts) -> None:
+        self.http = http
+        self.dialect = dialect
+        self.facts = facts
+        self.prompt: Prompt = _PROMPT
+        self.row: OracleRow | None = None
+        self.texts: list[str] = []
+        self.route = dialect.routes[0]
+
+    def ask(self, ask: Ask) -> list[Completion]:
+        """Answers, or one with `error`, never an exception but Unreachable."""
+        route = ask.route or self.route
+        call = self.dialect.call(ask, route)
+        try:
+            return self.dialect.parse(ask, self.http.post(call.path, call.body))
+        except Unreachable:
+            raise
+        except TargetError as e:
+            return [Completion(ask, e.exchange or 0, route, 0, error=str(e))]
+
+    def learn(self, **facts: object) -> None:
+        self.facts = replace(self.facts, **facts)  # type: ignore[arg-type]
+
+    def note(self, text: str) -> None:
+        self.learn(notes=(*self.facts.notes, text))
+
+    def routes(self) -> None:
+        """Which routes generate, which give logprobs, and how many alternatives the best one gives."""
+        largest: dict[str, int] = {}
+        answering: list[str] = []
+        refusals: list[Completion] = []
+        for route in self.dialect.routes:
+            answer, most = self._alternatives(route, full=not largest)
+            if answer.error is None:
+                answering.append(route)
+            else:
+                refusals.append(answer)
+            if most:
+                largest[route] = most
+        if not answering:
+            raise _nothing_generates(self.http.url, refusals)
+        if not largest:
+            self.note("No route gives logprobs with alternatives.")
+        self.route = next(iter(largest), answering[0])
+        self.learn(routes=tuple(largest), max_alternatives=largest.get(self.route, 0))
+
+    def _alternatives(self, route: str, *, full: bool) -> tuple[Completion, int]:
+        """A working answer or the last refusal, and the length of its list of alternatives."""
+        answer = Completion(Ask(_PROMPT, 1), 0, route, 0, error="not asked")
+        for asked in self._ladder() if full else (5, 1):
+            answer = self.ask(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))[0]
+            if answer.status in (400, 422) and (plainer := self.dialect.plainer()) is not None:
+                with_all, self.dialect = self.dialect, plainer
+                retried = self.ask(answer.ask)[0]
+                if retried.error is None:
+                    self.note(
+                        "The server refuses sampler fields that OpenAI's API does not have; its own defaults may act."
+                    )
+                    answer = retried
+                else:
+                    self.dialect = with_all
+            if answer.status in (401, 403, 404, 501):
+                break
+            if answer.error is None:
+                return answer, len(answer.tokens[0].alternatives or ()) if answer.tokens else 0
+        return self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0] if answer.status in (400, 422, 500) else answer, 0
+
+    def _ladder(self) -> Sequence[int]:
+        vocabulary = self.facts.vocabulary
+        if vocabulary is not None and vocabulary <= _SMALL_VOCABULARY:
+            return (vocabulary, *(k for k in _LADDER if k < vocabulary))
+        return _LADDER
+
+    def token_ids(self) -> None:
+        """Prompts of token ids, ids in answers; and the law after the prompt, for later."""
+        call = self.dialect.tokenize_call(_PROMPT)
+        ids: tuple[int, ...] | None = None
+        if call is not None and self.route in self.dialect.token_routes:
+            try:
+                ids = self.dialect.parse_ids(self.http.post(call.path, call.body))
+            except Unreachable:
+                raise
+            except TargetError:
+                ids = None
+        if not ids:
+            return
+        answer = self.ask(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))[0]
+        if answer.error is not None:
+            return
+        self.prompt = ids
+        self.learn(token_prompts=True, token_ids=answer.token_ids is not None)
+        if answer.tokens and answer.tokens[0].alternatives:
+            self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
+
+    def repetition(self) -> None:
+        """Whether a seed gives its text again, and whether a batch gives the texts of its seeds one by one."""
+        n = max(2, min(self.facts.slots or 4, 8))
+        ask = Ask(self.prompt, _TOKENS, seed=_SEED)
+        answers = [self.ask(replace(ask, seed=_SEED + i))[0] for i in range(n)]
+        again = self.ask(ask)[0]
+        self.texts = [a.text for a in answers if a.error is None]
+        self.learn(seeds=again.error is None and [again.text] == self.texts[:1])
+        if not self.facts.seeds:
+            self.note("The same seed gave two different texts.")
+        if (
+            len(self.texts) < n
+            or len(set(self.texts)) == 1
+            or self.route not in self.dialect.batch_routes
+            or (self.facts.slots == 1)
+        ):
+            return
+        batch = self.ask(replace(ask, count=n))
+        if [a.text for a in batch] == self.texts:
+            self.learn(batch_seeds=n)
+        elif batch[0].error is None:
+            self.note(
+                f"A batch of {n} does not give the texts of {n} single requests with consecutive seeds; batches are not used."
+            )
+
+    def grammar(self) -> None:
+        """Forces the text of one seed under another one."""
+        if self.route not in self.dialect.grammar_routes or len(set(self.texts)) < 2:
+            return
+        forced = self.texts[0]
+        other = next(i for i, text in enumerate(self.texts) if text != forced)
+        # Repeated without end: a model without an end token has nothing to say once a grammar is satisfied.
+        grammar = f"root ::= ({json.dumps(forced)})+"
+        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED + other, grammar=grammar))[0]
+        together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
+        self.learn(grammar=bool(answer.error is None and together))
+
+    def coupling(self) -> None:
+        """Whether first tokens are the ones that the known random number generator selects from the server's own law."""
+        if self.dialect.name != "llama_server" or self.row is None or not (self.facts.seeds and self.facts.token_ids):
+            return
+        row, sampling = self.row, NEUTRAL
+        if not row.complete:
+            if len(row.ids) < _TOP_K:
+                return
+            sampling = Sampling(top_k=_TOP_K)
+            row = replace(row, ids=row.ids[:_TOP_K], logprobs=row.logprobs[:_TOP_K])
+        chance = 1.0
+        for seed in range(_SEED + 100, _SEED + 100 + _MOST_COUPLED):
+            answer = self.ask(Ask(self.prompt, 1, seed=seed, sampling=sampling))[0]
+            if answer.error is not None or not answer.token_ids:
+                return
+            expected, edge = _coupled(row, seed, in_id_order=sampling is NEUTRAL)
+            if edge < _EDGE:
+                continue
+            if expected != answer.token_ids[0]:
+                return
+            chance *= math.exp(row.logprobs[row.ids.index(expected)])
+            if chance < _CHANCE:
+                self.learn(coupling=MT19937)
+                return
+
+
+def _coupled(row: OracleRow, seed: int, *, in_id_order: bool) -> tuple[int, float]:
+    law = np.exp(row.logprobs)
+    u = draws(seed, 1)[0]
+    if not in_id_order:
+        found = predict_sorted(law, u)
+        return row.ids[int(found.tokens)], float(found.edges)
+    by_id = np.argsort(row.ids)
+    found = predict(law[by_id], u)
+    return row.ids[int(by_id[int(found.tokens)])], float(found.edges)
+
+
+def _nothing_generates(url: str, refusals: Sequence[Completion]) -> TargetError:
+    first = refusals[0]
+    words = "; ".join(f"{r.route} {r.error}" for r in refusals)
+    if any(r.status in (401, 403) for r in refusals):
+        remedy = "Name the environment variable that holds the API key with --api-key-env."
+    elif all(r.status == 404 for r in refusals):
+        remedy = "Give the base URL of the server, the part before /v1."
+    elif any(r.status == 429 for r in refusals):
+        remedy = "The server limits the rate of requests: lift the limit for this client, or come again later."
+    else:
+        remedy = "Look at the server's log."
+    return TargetError(f"{url} generates nothing ({words}).", remedy, first.exchange or None)

@@ -1,0 +1,176 @@
+"""The report for a person: written as the audit goes, check by check, then what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from draftproof.audit.events import (
+    AuditFinished,
+    CheckFinished,
+    Event,
+    FactsGathered,
+    PlanMade,
+    SelfTestPassed,
+)
+from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
+from draftproof.audit.plan import Plan
+from draftproof.core.facts import Facts
+from draftproof.core.verdict import Finding, Statement, Verdict
+from draftproof.report.page import Page, listed
+
+LABELS = {
+    Verdict.PASS: ("pass", "green"),
+    Verdict.FAIL: ("FAIL", "bold red"),
+    Verdict.INCONCLUSIVE: ("inconclusive", "yellow"),
+    Verdict.ERROR: ("ERROR", "bold magenta"),
+    Verdict.NOT_APPLICABLE: ("n/a", "dim"),
+}
+_LABEL_WIDTH = max(len(word) for word, _ in LABELS.values())
+_ANSWERS = {Answer.YES: "green", Answer.NO: "bold red", Answer.UNKNOWN: "yellow"}
+_TROUBLE = {Verdict.FAIL, Verdict.ERROR}
+
+
+class TerminalReporter:
+    """Listens to an audit. `verbosity` -1 writes faults and the last line only, 1 all findings and statements."""
+
+    def __init__(self, page: Page, verbosity: int = 0, *, alpha: float | None = None) -> None:
+        self._page, self._verbosity, self._alpha = page, verbosity, alpha
+        self._names: tuple[str, ...] = ()
+
+    def __call__(self, event: Event) -> None:
+        quiet = self._verbosity < 0
+        match event:
+            case SelfTestPassed() if not quiet:
+                self._instrument(event.controls)
+            case FactsGathered() if not quiet:
+                write_facts(self._page, event.facts, self._verbosity)
+            case PlanMade():
+                self._names = tuple(p.check for p in event.plan.checks)
+            case CheckFinished() if not quiet or event.outcome.judgement.verdict in _TROUBLE:
+                write_outcome(self._page, event.outcome, self._names, self._verbosity)
+            case AuditFinished():
+                write_summary(self._page, event.report, self._verbosity)
+            case _:
+                pass
+
+    def _instrument(self, controls: int) -> None:
+        chance = "" if self._alpha is None else f" · a sound server fails at most 1 audit in {1 / self._alpha:,.0f}"
+        self._page.line(f"instrument   {controls} of {controls} controls judged as they must be{chance}", hang=13)
+
+
+def write_report(page: Page, report: Report, verbosity: int = 0) -> None:
+    """A finished report in one go, as the audit would have written it."""
+    tell = TerminalReporter(page, verbosity, alpha=report.config.alpha)
+    tell(SelfTestPassed(report.controls, 0.0))
+    tell(FactsGathered(report.facts))
+    tell(PlanMade(report.plan))
+    for outcome in report.outcomes:
+        tell(CheckFinished(outcome))
+    tell(AuditFinished(report))
+
+
+def write_facts(page: Page, facts: Facts, verbosity: int = 0) -> None:
+    server = " ".join(filter(None, [facts.dialect, facts.build]))
+    says = ", ".join(f"{where} {_said(what)}" for where, what in facts.self_reports) or "nothing"
+    parts = [server, facts.model or "model unknown", f"says of speculation: {says}"]
+    page.line(" · ".join(parts), hang=2)
+    if verbosity > 0:
+        page.line(f"recognised by {facts.dialect_evidence} · routes {', '.join(facts.routes) or 'none'}", indent=2)
+        for note in facts.notes:
+            page.line(note, indent=2)
+
+
+def _said(what: object) -> str:
+    return {True: "on", False: "off", None: "nothing"}[what] if what is None or isinstance(what, bool) else str(what)
+
+
+def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity: int = 0) -> None:
+    """One check: a line, and below it what was seen (all of it when verbose, the start of it when it failed)."""
+    judgement = outcome.judgement
+    name_width = max(map(len, [*names, outcome.check]))
+    page.entry(
+        LABELS[judgement.verdict], outcome.check, judgement.summary, name_width=name_width, label_width=_LABEL_WIDTH
+    )
+    if verbosity < 0:
+        return
+    most = len(judgement.findings) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
+    for finding in judgement.findings[:most]:
+        page.line(_finding(finding), indent=8, hang=10)
+    if (more := len(judgement.findings) - most) > 0 and most:
+        page.line(f"and {more} more like these (-v shows all)", indent=8)
+    if verbosity > 0:
+        for statement in judgement.statements:
+            page.line(_statement(statement), indent=8, hang=10)
+        page.line(f"{outcome.requests} requests, {outcome.elapsed_s:.2f} s", indent=8)
+
+
+def _finding(finding: Finding) -> str:
+    where = f"   (exchange {listed([str(n) for n in finding.exchanges])})" if finding.exchanges else ""
+    return f"{finding.code}: {finding.text}{where}"
+
+
+def _statement(statement: Statement) -> str:
+    odds = (
+        "certain" if statement.error_probability == 0 else f"wrong with probability {statement.error_probability:.1g}"
+    )
+    return f"{statement.text} (n={statement.n}, {statement.method}, {odds})"
+
+
+def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
+    """What the verdicts mean: aggregates, what is safe, what to do, and the exit code in words."""
+    if verbosity >= 0 and report.outcomes:
+        _tables(page, report, verbosity)
+        if report.aggregates:
+            page.blank()
+            page.table(report.aggregates, indent=0)
+        page.blank()
+        page.line("Safe to use?")
+        width = max((len(row.what) for row in report.safety), default=0)
+        for row in report.safety:
+            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(8), _ANSWERS[row.answer]), row.reason
+            page.line(*parts, hang=width + 12)
+        if report.remedies:
+            page.line("What to do")
+            for remedy in report.remedies:
+                page.line(f"- {remedy}", indent=2, hang=4)
+        page.blank()
+    for note in report.notes:
+        page.line(note)
+    if report.stopped:
+        page.line(("stopped early", "bold yellow"), f": {report.stopped}")
+    _last_line(page, report)
+
+
+def _tables(page: Page, report: Report, verbosity: int) -> None:
+    if verbosity > 0 or report.config.samples is not None:
+        for outcome in report.outcomes:
+            for table in outcome.judgement.tables:
+                page.blank()
+                page.table(table)
+
+
+def _last_line(page: Page, report: Report) -> None:
+    style = "bold green" if report.exit_code == 0 else "bold red" if report.exit_code == 1 else "bold yellow"
+    parts = [f" ({EXIT_CODES[report.exit_code]})", f"{report.requests} requests", f"{report.elapsed_s:.1f} s"]
+    worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
+    hints = []
+    if report.evidence_path:
+        parts.append(f"evidence in {report.evidence_path}")
+        hints.append(f"draftproof rejudge {report.evidence_path}")
+    if worst:
+        hints.append(f"draftproof explain {worst[0]}")
+    page.line((f"exit {report.exit_code}", style), " · ".join(parts))
+    if hints and report.outcomes:
+        page.line(" · ".join(hints), indent=2)
+
+
+def write_plan(page: Page, plan: Plan) -> None:
+    """For a dry run: what would be asked, and what it would cost."""
+    width = max((len(p.check) for p in plan.checks), default=0)
+    for planned in plan.checks:
+        label = LABELS[Verdict.NOT_APPLICABLE] if planned.not_applicable else "run"
+        cost = planned.not_applicable or f"about {planned.requests} requests: {planned.claim}"
+        page.entry(label, planned.check, cost, name_width=width, label_width=4)
+    seconds = plan.seconds_at_least
+    time = "" if seconds is None else f", at least {seconds:.1f} s in round trips; generation comes on top"
+    page.line(f"in all about {plan.requests} requests{time}")
