@@ -127,8 +127,8 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
         page.line("Safe to use?")
         width = max((len(row.what) for row in report.safety), default=0)
         for row in report.safety:
-            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(8), _ANSWERS[row.answer]), row.reason
-            page.line(*parts, hang=width + 12)
+            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
+            page.line(*parts, hang=width + 13)
         if report.remedies:
             page.line("What to do")
             for remedy in report.remedies:
