@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.contexts import score
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import ordinary, repeating
+from draftproof.checks.prompts import is_chat, ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -30,8 +31,8 @@ class Evidence:
     """Answers at temperature 1.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
-    itself). `seeded`: one answer per consecutive seed. `unseeded`: no seed given. `law`: token id to probability of token 1 by
-    the one-token oracle.
+    itself). `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
     """
 
     reports: Reports
@@ -39,13 +40,14 @@ class Evidence:
     seeded: tuple[Completion, ...]
     unseeded: tuple[Completion, ...]
     law: tuple[tuple[int, float], ...] = ()
+    chance: float | None = None
 
 
 def collect(probe: Probe) -> Evidence:
     prompt = ordinary(probe, 1)[0]
-    ask = Ask(prompt, TOKENS, 0)
+    ask = Ask(prompt, TOKENS, min(1, probe.facts.max_alternatives))
     first = probe.seeds(1)[0]
-    routes = [route for route in probe.facts.routes if route != "chat"] or list(probe.facts.routes)
+    routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
         tuple(probe.ask(Ask(text, TOKENS, 0, route=route, seed=first)) for _ in range(SAME))
         for route in routes
@@ -54,21 +56,23 @@ def collect(probe: Probe) -> Evidence:
     seeds = probe.seeds(SEEDS[probe.effort])
     seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
     unseeded = tuple(probe.ask(ask) for _ in range(UNSEEDED))
-    law: tuple[tuple[int, float], ...] = ()
-    if probe.facts.max_alternatives:
-        row = probe.oracle(prompt)
-        law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
-    return Evidence(probe.facts.self_reports, same, seeded, unseeded, law)
+    if not probe.facts.max_alternatives:
+        return Evidence(probe.facts.self_reports, same, seeded, unseeded)
+    row = probe.oracle(prompt)
+    law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
+    return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, _probability(probe, seeded[0]))
+
+
+def _probability(probe: Probe, answer: Completion) -> float | None:
+    """An upper bound for the probability of an answer, token by token from the oracle; None where its contexts are not known."""
+    scored = score(probe, answer)
+    if not scored:
+        return None
+    return math.exp(math.fsum(s.ceiling if s.true is None else s.true for s in scored))
 
 
 def _distinct(answers: Sequence[Completion]) -> int:
     return len({a.text for a in answers})
-
-
-def _coincidence(answers: Sequence[Completion]) -> float:
-    """An upper estimate of the chance that two independent answers are equal, from the answers' own first tokens."""
-    firsts = Counter(a.token_ids[0] if a.token_ids else a.text[:1] for a in answers)
-    return sum(n * n for n in firsts.values()) / len(answers) ** 2 if answers else 1.0
 
 
 def _same_seed(evidence: Evidence) -> Iterator[Finding]:
@@ -111,12 +115,12 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails on unequal answers to one seed, one answer to all seeds, or seeds whose token 1 does not follow the law.
 
     Only the last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
-    a coincidence less likely than 1e-3.
+    a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
     """
     seeded = [a for a in evidence.seeded if a.ok]
     tested = _first_tokens(evidence, terms)
     statements = (tested[0],) if tested else ()
-    chance = _entropy_guard(evidence)
+    chance = _coincidence(evidence)
     measured = {
         "different answers to different seeds": f"{_distinct(seeded)} of {len(seeded)}",
         "different answers without a seed": f"{_distinct(evidence.unseeded)} of {len(evidence.unseeded)}",
@@ -129,7 +133,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.FAIL, findings[0].text, findings, statements, measured)
     if len(seeded) < 3 or not evidence.same:
         return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
-    if chance is None or chance >= CONTROL or _distinct(seeded) < 3:
+    if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
         text = "the prompt leaves too little to chance to tell seeds apart"
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="a prompt of more entropy")
     missing = why_inconclusive(
@@ -144,24 +148,14 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     return Judgement(Verdict.PASS, summary, (), statements, measured)
 
 
-def _entropy_guard(evidence: Evidence) -> float | None:
-    """The chance that a fair server would give all different seeds one answer: at most (chance of one equal pair)^(n-1).
-
-    By the oracle's law of token 1 where it is known, else from the answers' own variety.
-    """
-    n = max(len(evidence.seeded), len(evidence.unseeded))
-    if not n:
-        return None
-    if evidence.law:
-        rest = max(0.0, 1 - math.fsum(p for _, p in evidence.law))
-        pair = math.fsum(p * p for _, p in evidence.law) + rest
-    else:
-        pair = _coincidence(evidence.seeded + evidence.unseeded)
-    return float(pair ** (min(n, UNSEEDED) - 1)) if pair < 1 else 1.0
+def _coincidence(evidence: Evidence) -> float | None:
+    """The chance that a fair server gives the first seeded answer to all others too: its probability to the power of n - 1."""
+    n = min(len(evidence.seeded), len(evidence.unseeded))
+    return None if evidence.chance is None or n < 2 else float(evidence.chance ** (n - 1))
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * SAME * max(len(facts.routes), 1) + SEEDS[effort] + UNSEEDED + 1
+    return 2 * SAME * max(len(facts.routes), 1) + SEEDS[effort] + UNSEEDED + 1 + TOKENS
 
 
 def _made(ids: Sequence[int], drafted: int | None = 4) -> Completion:
@@ -174,7 +168,7 @@ _SEEDED = tuple(_made((_LAW_CELLS[a], b, c)) for a, b, c in _IDS)
 _LAW = tuple(enumerate(made.LAW))
 _UNSEEDED = tuple(_made((n % 4, n % 3, n % 5)) for n in range(12))
 _SAME = ((_made((0, 1, 2)),) * 3,)
-_SOUND = Evidence(made.LIVE_ON, _SAME, _SEEDED, _UNSEEDED, _LAW)
+_SOUND = Evidence(made.LIVE_ON, _SAME, _SEEDED, _UNSEEDED, _LAW, 0.04)
 
 CHECK = Check(
     name="randomness/seeds",
@@ -206,7 +200,7 @@ CHECK = Check(
         ),
         Example(
             "a prompt with one likely answer",
-            replace(_SOUND, seeded=_SAME[0] * 8, law=((0, 0.999), (1, 0.001))),
+            replace(_SOUND, seeded=_SAME[0] * 8, law=((0, 0.999), (1, 0.001)), chance=0.99),
             Verdict.INCONCLUSIVE,
         ),
         Example("nothing came", Evidence(made.LIVE_ON, (), (), ()), Verdict.INCONCLUSIVE),
@@ -218,6 +212,7 @@ CHECK = Check(
                 tuple(replace(a, drafted=None) for a in _SEEDED),
                 tuple(replace(a, drafted=None) for a in _UNSEEDED),
                 _LAW,
+                0.04,
             ),
             Verdict.INCONCLUSIVE,
         ),

@@ -15,6 +15,8 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 32
+COUNTERS = "/metrics"
+"""Totals are not statements: they say how often, not whether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def collect(probe: Probe) -> Evidence:
 
 def _statements(evidence: Evidence) -> list[tuple[str, Scalar]]:
     """Every statement on speculation, by place; what answers say of their settings once per value."""
-    said: dict[tuple[str, Scalar], None] = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED)
+    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and not r[0].startswith(COUNTERS))
     for answer in evidence.answers:
         for name, value in answer.claims:
             if "speculative" in name and (isinstance(value, bool) or "type" in name):
