@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     assessment.observe(evidence.streams)
     bound = assessment.bound(evidence.streams, terms.pass_error)
     found = Findings(evidence, terms, assessment, bound)
-    return found.failed() or found.passed_or_not()
+    return found.undecidable() or found.failed() or found.passed_or_not()
 
 
 def requests(facts: Facts, effort: Effort) -> int:
@@ -90,6 +91,7 @@ CHECK = Check(
         Example("too few samples for a bound", _made("law", n=60), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _made("law", coupling=MT19937, drafted=0), Verdict.INCONCLUSIVE),
         Example("hardly anything drafted", _made("law", coupling=MT19937, drafted=5), Verdict.INCONCLUSIVE),
+        Example("laws that are too uncertain", replace(_made("greedy"), noise=0.5), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, 0.0, 5, "", "", ()), Verdict.INCONCLUSIVE),
     ),
 )

@@ -15,6 +15,9 @@ from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdic
 SUSPECT = math.log(100)
 """An honest server reaches this in at most 1 of 100 audits; then no pass is given, though it is far from a proof."""
 
+NOISE_LIMIT = 0.2
+"""RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -62,6 +65,13 @@ class Findings:
             {"log_e": a.later.max_log_e},
         )
         return (test, self.bound.statement) if self.bound else (test,)
+
+    def undecidable(self) -> Judgement | None:
+        """Nothing is said where the laws themselves are too uncertain."""
+        if self.evidence.noise <= NOISE_LIMIT:
+            return None
+        text = f"the laws to compare with are uncertain by {self.evidence.noise:.2f} nat (RMS), too much to judge samples"
+        return self._judgement(Verdict.INCONCLUSIVE, text, missing="a server with less numerical noise")
 
     def failed(self) -> Judgement | None:
         a = self.assessment
