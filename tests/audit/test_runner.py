@@ -20,7 +20,7 @@ from tests.fakes import (
 )
 
 from draftproof.audit import Report, audit
-from draftproof.audit.config import AuditConfig
+from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
     AuditFinished,
     AuditStarted,
@@ -34,6 +34,7 @@ from draftproof.audit.events import (
 )
 from draftproof.audit.outcome import exit_code
 from draftproof.checks.check import AnyCheck, Example
+from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import BudgetSpent, EvidenceError, InstrumentError, TargetError, Unreachable, UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
@@ -200,3 +201,9 @@ def test_seed_is_drawn_when_none_is_given_and_told() -> None:
     assert None not in seeds
     assert len(seeds) > 1
     assert run([SOUND], seed=7).config.seed == 7
+
+
+@pytest.mark.parametrize(("expected", "told"), [("yes", (True,)), ("no", (False,)), ("unknown", ())])
+def test_what_the_caller_knows_counts_like_a_report_of_the_server(expected: str, told: tuple[bool, ...]) -> None:
+    report = run([SOUND], expect_speculation=Expectation(expected))
+    assert tuple(what for where, what in report.facts.self_reports if where == DECLARED) == told

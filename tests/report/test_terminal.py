@@ -14,7 +14,7 @@ from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import TargetError
 from draftproof.core.verdict import Table
 from draftproof.report.page import Page
-from draftproof.report.terminal import write_plan, write_report
+from draftproof.report.terminal import write_facts, write_plan, write_report
 
 BROKEN = check("randomness/broken", raising(RuntimeError("bug")))
 ALL = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE, BROKEN)
@@ -49,7 +49,7 @@ def on_terminal(report: Report, width: int, monkeypatch: pytest.MonkeyPatch, ver
 def test_report_says_what_was_found_and_what_it_means() -> None:
     assert text(run()).splitlines() == [
         "instrument   15 of 15 controls judged as they must be · a sound server fails at most 1 audit in 1,000,000",
-        "llama-server b1 · countable-8 · says of speculation: /props speculative.types none, /slots speculative on",
+        "llama-server b1 · countable-8 · says of speculation: /props none, /slots on",
         "  pass          logprobs/sound      2 logprobs vary",
         "  FAIL          logprobs/faulty     all 3 logprobs are 0.0",
         "        PLACEHOLDER: 0.0 without alternatives   (exchange 1)",
@@ -84,13 +84,28 @@ def test_quiet_report_has_faults_and_the_last_line() -> None:
 
 def test_verbose_report_has_tables_and_costs() -> None:
     out = text(run(), 1)
-    assert "1 requests" in out
+    assert "requests: 1, in 0.00 s" in out
     assert re.search(r"token +count +law\n +a +3 +0.25\n", out)
 
 
 def test_counts_stand_beside_the_law_when_samples_were_asked_for() -> None:
     assert "counts" not in text(run())
     assert "counts" in text(run(samples=1000))
+
+
+def test_choice_of_checks_hides_the_rows_that_none_of_them_speaks_to() -> None:
+    report = run()
+    out = text(replace(report, config=replace(report.config, checks=("logprobs",))))
+    assert "logprobs after it" in out
+    assert "counters" not in out
+
+
+def test_known_model_is_named_beside_the_file() -> None:
+    file = io.StringIO()
+    facts = replace(FACTS, model="/models/target.gguf", countable="countable-8")
+    write_facts(Page(file), facts, 1)
+    assert "· countable-8 (target.gguf) ·" in file.getvalue()
+    assert "/props speculative.types: none" in file.getvalue()
 
 
 def test_stopped_audit_says_why() -> None:

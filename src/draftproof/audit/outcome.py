@@ -48,11 +48,15 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on."""
+    """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on.
+
+    `touched` says that at least one check that ran speaks to this row.
+    """
 
     what: str
     answer: Answer
     reason: str
+    touched: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from draftproof import __version__
 from draftproof.audit import record
 from draftproof.audit.aggregates import aggregates
 from draftproof.audit.budget import alpha_shares
-from draftproof.audit.config import AuditConfig
+from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
     AuditFinished,
     AuditStarted,
@@ -32,6 +33,7 @@ from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
@@ -76,6 +78,7 @@ class Audit:
         record.write_header(target.record, header)
         before, began = target.requests, time.monotonic()
         probe = target.connect(self._answered)
+        probe.facts = _with_declaration(probe.facts, self.config.expect_speculation)
         record.write_facts(target.record, probe.facts)
         self.listen(FactsGathered(probe.facts))
         asked = target.requests - before
@@ -177,3 +180,11 @@ class Audit:
             stopped=self.stopped,
             notes=tuple(self.notes),
         )
+
+
+def _with_declaration(facts: Facts, expected: Expectation) -> Facts:
+    """What the caller knows counts like a report of the server itself."""
+    if expected is Expectation.UNKNOWN:
+        return facts
+    declared = (DECLARED, expected is Expectation.YES)
+    return replace(facts, self_reports=(*facts.self_reports, declared))
