@@ -70,7 +70,7 @@ def test_report_says_what_was_found_and_what_it_means() -> None:
         "  what it says of itself  unknown  nothing here could be checked on this server",
         "What to do",
         "  - the remedy of logprobs/faulty",
-        "  - to decide sampling/undecided: tokens with logprobs",
+        "  - To decide sampling/undecided: tokens with logprobs",
         "",
         "exit 1 (a fault was found) · 5 requests · 4.1 s",
         "  draftproof explain logprobs/faulty",

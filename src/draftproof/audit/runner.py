@@ -27,7 +27,7 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import Outcome, Report, exit_code
+from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
 from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
@@ -50,7 +50,6 @@ class Audit:
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.outcomes: list[Outcome] = []
         self.stopped = ""
-        self.notes: list[str] = []
         self._interrupted = False
         self._unreachable = 0
         self._running = ""
@@ -158,9 +157,9 @@ class Audit:
         return report
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        notes = contradictions(self.config.expect_speculation, self.outcomes)
         verdicts = [o.judgement.verdict for o in self.outcomes]
-        if self.stopped:
-            verdicts.append(Verdict.INCONCLUSIVE)
+        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
         return Report(
             config=self.config,
             version=__version__,
@@ -178,7 +177,7 @@ class Audit:
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=tuple(self.notes),
+            notes=notes,
         )
 
 

@@ -50,11 +50,13 @@ _DECISIONS = (
 def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """The remedies of the failing checks, then what the inconclusive ones lack; each said once."""
     remedies = {c.name: c.remedy for c in checks}
-    outcomes = tuple(outcomes)
-    failing = [remedies[o.check] for o in outcomes if o.judgement.verdict is Verdict.FAIL]
-    lacking = [
-        f"to decide {o.check}: {o.judgement.missing}"
-        for o in outcomes
-        if o.judgement.verdict is Verdict.INCONCLUSIVE and o.judgement.missing
-    ]
-    return tuple(dict.fromkeys(filter(None, [*failing, *lacking])))
+    failing: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        judgement = outcome.judgement
+        if judgement.verdict is Verdict.FAIL and outcome.check in remedies:
+            failing.append(remedies[outcome.check])
+        elif judgement.verdict is Verdict.INCONCLUSIVE and judgement.missing:
+            lacking.setdefault(judgement.missing, []).append(outcome.check)
+    needs = [f"To decide {', '.join(names)}: {missing}" for missing, names in lacking.items()]
+    return tuple(dict.fromkeys(filter(None, [*failing, *needs])))

@@ -14,6 +14,7 @@ from draftproof.audit.events import (
 )
 from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
+from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Finding, Statement, Verdict
@@ -91,7 +92,7 @@ def _model(facts: Facts) -> str:
 def _said_first(facts: Facts) -> str:
     said: dict[str, str] = {}
     for where, what in facts.self_reports:
-        said.setdefault(where.partition(" ")[0], _said(what))
+        said.setdefault("you" if where == DECLARED else where.partition(" ")[0], _said(what))
     return ", ".join(f"{place} {what}" for place, what in said.items()) or "nothing"
 
 
@@ -180,8 +181,8 @@ def _last_line(page: Page, report: Report) -> None:
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
     page.line((f"exit {report.exit_code}", style), " · ".join(parts))
-    if hints and report.outcomes:
-        page.line(" · ".join(hints), indent=2)
+    for hint in hints if report.outcomes else ():
+        page.line(hint, indent=2)
 
 
 def write_plan(page: Page, plan: Plan) -> None:
