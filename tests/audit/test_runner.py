@@ -15,12 +15,13 @@ from tests.fakes import (
     FullDisk,
     Seen,
     check,
+    judge_zeros,
     raising,
     seeing,
 )
 
 from draftproof.audit import Report, audit
-from draftproof.audit.config import AuditConfig
+from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
     AuditFinished,
     AuditStarted,
@@ -33,10 +34,11 @@ from draftproof.audit.events import (
     SelfTestPassed,
 )
 from draftproof.audit.outcome import exit_code
-from draftproof.checks.check import AnyCheck, Example
+from draftproof.checks.check import AnyCheck, Example, Terms
+from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import BudgetSpent, EvidenceError, InstrumentError, TargetError, Unreachable, UsageError
 from draftproof.core.probe import Effort
-from draftproof.core.verdict import Verdict
+from draftproof.core.verdict import Judgement, Verdict
 
 
 def run(checks: Sequence[AnyCheck], **changes: object) -> Report:
@@ -200,3 +202,19 @@ def test_seed_is_drawn_when_none_is_given_and_told() -> None:
     assert None not in seeds
     assert len(seeds) > 1
     assert run([SOUND], seed=7).config.seed == 7
+
+
+@pytest.mark.parametrize(("expected", "told"), [("yes", (True,)), ("no", (False,)), ("unknown", ())])
+def test_what_the_caller_knows_counts_like_a_report_of_the_server(expected: str, told: tuple[bool, ...]) -> None:
+    report = run([SOUND], expect_speculation=Expectation(expected))
+    assert tuple(what for where, what in report.facts.self_reports if where == DECLARED) == told
+
+
+@pytest.mark.parametrize(("expected", "code"), [("no", 1), ("yes", 0), ("unknown", 0)])
+def test_server_that_speculates_against_the_callers_word_is_not_sound(expected: str, code: int) -> None:
+    def judge(evidence: Seen, terms: Terms) -> Judgement:
+        return replace(judge_zeros(evidence, terms), measured={"speculation": "on"})
+
+    report = run([replace(SOUND, judge=judge)], expect_speculation=Expectation(expected))
+    assert report.exit_code == code
+    assert len(report.notes) == code

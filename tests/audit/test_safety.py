@@ -52,9 +52,9 @@ def test_each_remedy_is_said_once_and_only_for_failures() -> None:
     assert what_to_do((ONE, same, SOUND), outcomes) == (ONE.remedy,)
 
 
-def test_inconclusive_check_says_what_it_lacks() -> None:
-    outcomes = [outcome(ONE.name, Verdict.INCONCLUSIVE, missing="120 more samples")]
-    assert what_to_do((ONE,), outcomes) == ("to decide logprobs/one: 120 more samples",)
+def test_what_inconclusive_checks_lack_is_said_once_for_all_of_them() -> None:
+    outcomes = [outcome(c.name, Verdict.INCONCLUSIVE, missing="120 more samples") for c in (ONE, TWO)]
+    assert what_to_do((ONE, TWO), outcomes) == ("To decide logprobs/one, logprobs/two: 120 more samples",)
 
 
 def test_aggregates_need_both_sides() -> None:

@@ -15,10 +15,9 @@ import numpy as np
 from draftproof.audit.config import AuditConfig
 from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
 from draftproof.client.facts import connect
-from draftproof.client.http import Limits
-from draftproof.client.probe import Budget, LiveProbe
+from draftproof.client.http import Budget, Limits
+from draftproof.client.probe import LiveProbe
 from draftproof.core.errors import EvidenceError, TargetError, UsageError
-from draftproof.core.exchange import Exchange
 from draftproof.core.probe import KnownModel
 from draftproof.countable.catalogue import builtin
 from draftproof.countable.files import open_pair
@@ -35,18 +34,24 @@ class LiveTarget:
     def __init__(self, config: AuditConfig, sink: Sink, evidence_path: Path | None) -> None:
         self.evidence_path = evidence_path
         self._config = config
-        self._sink = _CountingSink(sink)
+        self._sink = sink
         self._probe: LiveProbe | None = None
+        self._lock = threading.Lock()
+        self._answered = 0
 
     @property
     def requests(self) -> int:
-        return self._sink.exchanges
+        return self._answered
 
     def record(self, kind: str, data: Mapping[str, object]) -> None:
         self._sink.record(kind, data)
 
     def connect(self, answered: Callable[[], None]) -> LiveProbe:
-        self._sink.answered = answered
+        def count() -> None:
+            with self._lock:
+                self._answered += 1
+            answered()
+
         config = self._config
         self._probe = connect(
             config.url,
@@ -57,6 +62,7 @@ class LiveTarget:
             effort=config.effort,
             samples=config.samples,
             budget=Budget(config.budget.requests, config.budget.seconds),
+            answered=count,
         )
         known = _known_model(self._probe, config.law)
         if known is not None:
@@ -78,31 +84,13 @@ def open_live(config: AuditConfig, *, save: bool) -> Iterator[LiveTarget]:
     target = LiveTarget(config, NullSink() if path is None else JsonLinesSink(path), path)
     try:
         yield target
+    except TargetError as error:
+        if path is not None:
+            error.remedy = f"{error.remedy} What was exchanged is in {path}.".strip()
+        raise
     finally:
         with suppress(EvidenceError):  # told already by the record that failed first
             target.close()
-
-
-class _CountingSink:
-    """A sink that counts exchanges and tells of each."""
-
-    def __init__(self, inner: Sink) -> None:
-        self.exchanges = 0
-        self.answered: Callable[[], None] = lambda: None
-        self._inner = inner
-        self._lock = threading.Lock()
-
-    def write(self, exchange: Exchange) -> None:
-        with self._lock:
-            self.exchanges += 1
-        self._inner.write(exchange)
-        self.answered()
-
-    def record(self, kind: str, data: Mapping[str, object]) -> None:
-        self._inner.record(kind, data)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def _api_key(name: str | None) -> str:

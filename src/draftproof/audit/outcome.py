@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from draftproof.audit.config import AuditConfig
+from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.plan import Plan
 from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
@@ -48,11 +48,15 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on."""
+    """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on.
+
+    `touched` says that at least one check that ran speaks to this row.
+    """
 
     what: str
     answer: Answer
     reason: str
+    touched: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +98,11 @@ def exit_code(verdicts: Iterable[Verdict], *, unreachable: bool = False, interru
     if Verdict.ERROR in seen:
         return INSTRUMENT
     return SOUND if merge(seen) is Verdict.PASS else UNCERTAIN
+
+
+def contradictions(expected: Expectation, outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """What the caller said of the server, where it was seen to be otherwise. Counts as a fault: somebody is wrong about it."""
+    seen = any(o.judgement.measured.get("speculation") == "on" for o in outcomes)
+    if expected is Expectation.NO and seen:
+        return ("You said that this server does not speculate (--expect-speculation no). It does.",)
+    return ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from draftproof.audit import codec
 from draftproof.audit.aggregates import aggregates
-from draftproof.audit.outcome import Outcome, Report, exit_code
+from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan
 from draftproof.audit.record import FORMAT, VERSION, Collected, Ending, Header
 from draftproof.audit.safety import safe_to_use, what_to_do
@@ -66,9 +66,9 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
     chosen = [known[name] for name in contents.header.checks if name in known]
     controls = require_sound(chosen, Terms())
     outcomes = tuple(_judge_again(name, known.get(name), contents) for name in contents.header.checks)
+    notes = contradictions(contents.header.config.expect_speculation, outcomes)
     verdicts = [o.judgement.verdict for o in outcomes]
-    if contents.stopped:
-        verdicts.append(Verdict.INCONCLUSIVE)
+    verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(contents.stopped)
     ending = contents.ending
     report = Report(
         config=contents.header.config,
@@ -87,6 +87,7 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
         elapsed_s=ending.elapsed_s if ending else sum(o.elapsed_s for o in outcomes),
         evidence_path=path,
         stopped=contents.stopped,
+        notes=notes,
     )
     return Rejudged(report, _differences(outcomes, contents.recorded))
 

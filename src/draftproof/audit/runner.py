@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from draftproof import __version__
 from draftproof.audit import record
 from draftproof.audit.aggregates import aggregates
 from draftproof.audit.budget import alpha_shares
-from draftproof.audit.config import AuditConfig
+from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
     AuditFinished,
     AuditStarted,
@@ -26,12 +27,13 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import Outcome, Report, exit_code
+from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
 from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
@@ -48,7 +50,6 @@ class Audit:
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.outcomes: list[Outcome] = []
         self.stopped = ""
-        self.notes: list[str] = []
         self._interrupted = False
         self._unreachable = 0
         self._running = ""
@@ -76,6 +77,7 @@ class Audit:
         record.write_header(target.record, header)
         before, began = target.requests, time.monotonic()
         probe = target.connect(self._answered)
+        probe.facts = _with_declaration(probe.facts, self.config.expect_speculation)
         record.write_facts(target.record, probe.facts)
         self.listen(FactsGathered(probe.facts))
         asked = target.requests - before
@@ -155,9 +157,9 @@ class Audit:
         return report
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        notes = contradictions(self.config.expect_speculation, self.outcomes)
         verdicts = [o.judgement.verdict for o in self.outcomes]
-        if self.stopped:
-            verdicts.append(Verdict.INCONCLUSIVE)
+        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
         return Report(
             config=self.config,
             version=__version__,
@@ -175,5 +177,13 @@ class Audit:
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=tuple(self.notes),
+            notes=notes,
         )
+
+
+def _with_declaration(facts: Facts, expected: Expectation) -> Facts:
+    """What the caller knows counts like a report of the server itself."""
+    if expected is Expectation.UNKNOWN:
+        return facts
+    declared = (DECLARED, expected is Expectation.YES)
+    return replace(facts, self_reports=(*facts.self_reports, declared))

@@ -30,31 +30,33 @@ def safe_to_use(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tupl
 
 def _row(what: str, verdicts: Mapping[str, Verdict | None]) -> Safety:
     by_verdict = {v: [name for name, verdict in verdicts.items() if verdict is v] for v in (*Verdict, None)}
-    if failed := by_verdict[Verdict.FAIL]:
-        return Safety(what, Answer.NO, f"{_listed(failed)} failed")
-    if broken := by_verdict[Verdict.ERROR]:
-        return Safety(what, Answer.UNKNOWN, f"{_listed(broken)} could not be judged")
-    if undecided := by_verdict[Verdict.INCONCLUSIVE]:
-        return Safety(what, Answer.UNKNOWN, f"{_listed(undecided)} inconclusive")
-    if left_out := by_verdict[None]:
-        return Safety(what, Answer.UNKNOWN, f"{_listed(left_out)} not run")
-    if passed := by_verdict[Verdict.PASS]:
-        return Safety(what, Answer.YES, f"{_listed(passed)} passed")
-    return Safety(what, Answer.UNKNOWN, "nothing here could be checked on this server")
+    touched = len(by_verdict[None]) < len(verdicts)
+    for verdict, answer, reason in _DECISIONS:
+        if names := by_verdict[verdict]:
+            return Safety(what, answer, f"{', '.join(names)} {reason}", touched)
+    return Safety(what, Answer.UNKNOWN, "nothing here could be checked on this server", touched)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+_DECISIONS = (
+    (Verdict.FAIL, Answer.NO, "failed"),
+    (Verdict.ERROR, Answer.UNKNOWN, "could not be judged"),
+    (Verdict.INCONCLUSIVE, Answer.UNKNOWN, "inconclusive"),
+    (None, Answer.UNKNOWN, "not run"),
+    (Verdict.PASS, Answer.YES, "passed"),
+)
+"""The first of these that any check of a row has decides it."""
 
 
 def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """The remedies of the failing checks, then what the inconclusive ones lack; each said once."""
     remedies = {c.name: c.remedy for c in checks}
-    outcomes = tuple(outcomes)
-    failing = [remedies[o.check] for o in outcomes if o.judgement.verdict is Verdict.FAIL]
-    lacking = [
-        f"to decide {o.check}: {o.judgement.missing}"
-        for o in outcomes
-        if o.judgement.verdict is Verdict.INCONCLUSIVE and o.judgement.missing
-    ]
-    return tuple(dict.fromkeys(filter(None, [*failing, *lacking])))
+    failing: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        judgement = outcome.judgement
+        if judgement.verdict is Verdict.FAIL and outcome.check in remedies:
+            failing.append(remedies[outcome.check])
+        elif judgement.verdict is Verdict.INCONCLUSIVE and judgement.missing:
+            lacking.setdefault(judgement.missing, []).append(outcome.check)
+    needs = [f"To decide {', '.join(names)}: {missing}" for missing, names in lacking.items()]
+    return tuple(dict.fromkeys(filter(None, [*failing, *needs])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from draftproof.checks.prompts import is_chat
 from draftproof.core.ask import Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
@@ -15,7 +16,7 @@ def after(prompt: Prompt, answer: Completion, n: int) -> Prompt | None:
 
     None where it cannot be written down exactly (a chat prompt, ids unknown, a token that is no whole text).
     """
-    if answer.route == "chat":
+    if is_chat(answer.route):
         return None
     if isinstance(prompt, tuple):
         ids = answer.token_ids or tuple(-1 if t.id is None else t.id for t in answer.tokens)

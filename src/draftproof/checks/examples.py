@@ -41,7 +41,7 @@ def answer(
     tokens: Sequence[TokenRecord] = (),
     *,
     n: int = 3,
-    route: str = "native",
+    route: str = "/completion",
     sampling: Sampling = NEUTRAL,
     max_tokens: int | None = None,
     seed: int | None = 7,

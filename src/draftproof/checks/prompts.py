@@ -8,6 +8,7 @@ forcing prompt is worth asking twice.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from draftproof.core.ask import Ask, Prompt
 from draftproof.core.probe import Probe
@@ -18,6 +19,9 @@ BLOCK = 80
 
 LIST = "alpha, beta, gamma, delta, epsilon, zeta, eta, theta"
 REPEATING = f"Repeat this list four times exactly: {LIST}.\n1. {LIST}.\n2. {LIST}.\n3."
+
+LINE = f" {LIST}, iota, kappa, lambda, mu."
+COPIED = f"List:{LINE}\nList:{LINE}\nList:"
 
 ORDINARY = (
     "The lighthouse keeper wrote in his diary that",
@@ -64,19 +68,39 @@ def _quoted(text: str) -> str:
     return f'root ::= "{escaped}"'
 
 
+def _letter_names(probe: Probe) -> dict[int, str]:
+    row = probe.oracle(_letters(probe, 4, 3))
+    return dict(zip(row.ids, row.texts, strict=True))
+
+
 def _copy(probe: Probe) -> tuple[Prompt, str] | None:
     """A prompt that holds a block twice, and a grammar that demands the block once more."""
     if not probe.facts.grammar:
         return None
     if not is_small(probe):
-        line = f" {LIST}, iota, kappa, lambda, mu."
-        return _as_ids(probe, f"List:{line}\nList:{line}\nList:"), _quoted(line)
-    row = probe.oracle(_letters(probe, 4, 3))
-    names = dict(zip(row.ids, row.texts, strict=True))
+        return _as_ids(probe, COPIED), _quoted(LINE)
+    names = _letter_names(probe)
     block = _letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
     return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
+
+
+def is_chat(route: str) -> bool:
+    """Whether a route wraps the prompt into a chat template, so that no context can be written down for it."""
+    return route.endswith("chat/completions")
+
+
+def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
+    """The same request on another route: a chat route takes text. None when the text of the prompt's ids is not known."""
+    if not is_chat(route) or isinstance(ask.prompt, str):
+        return replace(ask, route=route)
+    if is_small(probe):
+        names = _letter_names(probe)
+        return replace(ask, route=route, prompt="".join(names.get(i, "") for i in ask.prompt))
+    texts = (t for t in (REPEATING, *ORDINARY, COPIED) if probe.tokenize(t) == ask.prompt)
+    text = next(texts, None)
+    return None if text is None else replace(ask, route=route, prompt=text)
 
 
 def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float) -> list[Ask]:

@@ -33,7 +33,10 @@ class OracleRow:
 
 
 class KnownModel(Protocol):
-    """A model small enough to count: exact raw log-probabilities of target and draft after any context."""
+    """A model small enough to count: exact raw log-probabilities of target and draft after any context.
+
+    `name` says where it comes from: a name of the catalogue, or the folder of a pair of files.
+    """
 
     name: str
     vocabulary: int
@@ -44,6 +47,14 @@ class KnownModel(Protocol):
 
     def draft(self, context: tuple[int, ...]) -> Law:
         """float64[vocab], log-probabilities of the draft model."""
+        ...
+
+    def target_many(self, contexts: Sequence[tuple[int, ...]]) -> Law:
+        """float64[n, vocab], log-probabilities after n contexts; far cheaper than one by one."""
+        ...
+
+    def draft_many(self, contexts: Sequence[tuple[int, ...]]) -> Law:
+        """As `target_many`, of the draft model."""
         ...
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.core.errors import UsageError
-from draftproof.core.sampling import Sampling
 from draftproof.countable import gguf, story
 from draftproof.countable.law import Model, by_text, joint_law, next_law, next_laws
 from draftproof.countable.oracle import CountablePair
@@ -17,8 +16,8 @@ NAMES = ("target.gguf", "draft.gguf", "law.json")
 
 
 def open_pair(directory: Path) -> CountablePair:
-    """The pair target.gguf, draft.gguf of a directory. Raises UsageError."""
-    return CountablePair(directory / NAMES[0], directory / NAMES[1])
+    """The pair target.gguf, draft.gguf of a directory, by whose path it goes. Raises UsageError."""
+    return CountablePair(directory / NAMES[0], directory / NAMES[1], name=str(directory))
 
 
 def write_pair(directory: Path, *, force: bool = False) -> tuple[Path, ...]:
@@ -43,9 +42,14 @@ def write_pair(directory: Path, *, force: bool = False) -> tuple[Path, ...]:
 
 
 def published_laws() -> dict[str, Any]:
-    """What law.json holds; its keys are described in the documentation of the countable pair."""
+    """What law.json holds: exact probabilities at temperature 1 after `prompt`, all by letter or text.
+
+    `story`: the law of the `top_k` likeliest after `prompt` + `given`. `target`, `draft`: law of the `first` token, of the
+    second given the first, and the joint law of three. `seed`, `draft_seed`, `noise` made the weights; `format` counts
+    the versions of this layout.
+    """
     pair = story.build()
-    told = next_law(pair.target_many, story.ids(story.PROMPT + story.FIRST), Sampling(top_k=len(story.LAW)))
+    told = next_law(pair.target_logits, story.ids(story.PROMPT + story.FIRST), story.SAMPLING)
     return {
         "format": FORMAT,
         "name": story.NAME,
@@ -56,12 +60,12 @@ def published_laws() -> dict[str, Any]:
         "noise": story.NOISE,
         "story": {
             "given": story.FIRST,
-            "top_k": len(story.LAW),
-            "temperature": 1,
+            "top_k": story.SAMPLING.top_k,
+            "temperature": story.SAMPLING.temperature,
             "target": by_text(story.ALPHABET, told, digits=6),
         },
-        "target": _laws(pair.target_many),
-        "draft": _laws(pair.draft_many),
+        "target": _laws(pair.target_logits),
+        "draft": _laws(pair.draft_logits),
     }
 
 

@@ -9,13 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from draftproof.core.distribution import Law, shape
+from draftproof.core.distribution import Law, log_softmax, shape
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.countable.transformer import Context
 
 Model: TypeAlias = Callable[[Sequence[Context]], Law]
-"""Contexts to float64[n, vocabulary] log-probabilities: `target_many` or `draft_many` of a known model."""
+"""Contexts to float64[n, vocabulary] logits: `target_logits` or `draft_logits` of a pair.
+
+Log-probabilities (`target_many`) do as well unless there is a repeat penalty, which multiplies the logits as they are.
+"""
 
 MOST_SEQUENCES = 2**21
 
@@ -24,7 +27,7 @@ def next_laws(model: Model, contexts: Sequence[Context], sampling: Sampling = NE
     """float64[len(contexts), vocabulary]: the law that `sampling` draws the next token from, after each context."""
     rows = model(contexts)
     if sampling == NEUTRAL:
-        law: Law = np.exp(rows)
+        law: Law = np.exp(log_softmax(rows))
         return law
     return np.stack([shape(row, context, sampling) for row, context in zip(rows, contexts, strict=True)])
 

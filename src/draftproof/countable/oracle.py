@@ -15,7 +15,8 @@ class CountablePair:
     """Target and draft with exact laws after every context: a `KnownModel`.
 
     `target`/`draft` give float64[vocabulary] log-probabilities after one non-empty context, `target_many`/`draft_many`
-    float64[n, vocabulary] after n contexts, which is far cheaper. Built from two GGUF files or two `Transformer`s.
+    float64[n, vocabulary] after n contexts, which is far cheaper; `target_logits`/`draft_logits` give the same before the
+    softmax, which a repeat penalty needs. Built from two GGUF files or two `Transformer`s.
     `alphabet` has the letter of each token id. Raises UsageError for files that are not such models.
     """
 
@@ -53,3 +54,9 @@ class CountablePair:
 
     def draft_many(self, contexts: Sequence[Context]) -> Law:
         return self.draft_model.logprobs(contexts)
+
+    def target_logits(self, contexts: Sequence[Context]) -> Law:
+        return self.target_model.logits(contexts)
+
+    def draft_logits(self, contexts: Sequence[Context]) -> Law:
+        return self.draft_model.logits(contexts)

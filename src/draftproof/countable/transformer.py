@@ -98,6 +98,11 @@ class Transformer:
         law: Law = self._memory.logprobs[rows]
         return law
 
+    def logits(self, contexts: Sequence[Context]) -> Law:
+        """float64[len(contexts), vocabulary]: before the softmax; repeat penalties look at their signs."""
+        out: Law = self.hidden(contexts) @ self._head.T
+        return out
+
     def hidden(self, contexts: Sequence[Context]) -> Array:
         """float64[len(contexts), width]: what the output head sees after each context."""
         rows = self._rows(contexts)

@@ -123,6 +123,7 @@ class ReportV1:
     requests: int = 0
     effort: str = ""
     alpha: float = 0.0
+    seed: int | None = None
     controls: int = 0
     stopped: str = ""
     evidence_file: str | None = None
@@ -151,6 +152,7 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
             requests=report.requests,
             effort=report.config.effort.value,
             alpha=report.config.alpha,
+            seed=report.config.seed,
             controls=report.controls,
             stopped=report.stopped,
             evidence_file=None if report.evidence_path is None else str(report.evidence_path),

@@ -54,7 +54,8 @@ class Page:
         for part in parts:
             content, style = (part, "") if isinstance(part, str) else part
             text.append(clean(content), style)
-        hang = indent + 2 if hang is None else hang
+        if hang is None or hang > self.width // 2:
+            hang = indent + 2
         if not self.wraps:
             self._out(Text(" " * indent) + text)
             return

@@ -66,6 +66,7 @@ class ProgressReporter:
             self._left[event.check] = max(0, self._left[event.check] - 1)
         if event.elapsed_s < self._patience_s:
             return
+        total = self._done + sum(self._left.values())
         if self._progress is None:
             columns = (
                 SpinnerColumn(),
@@ -77,9 +78,8 @@ class ProgressReporter:
                 TextColumn("left"),
             )
             self._progress = Progress(*columns, console=self._console, transient=True)
-            self._task = self._progress.add_task(event.check, total=None, completed=self._done)
+            self._task = self._progress.add_task(event.check, total=total, completed=self._done)
             self._progress.start()
-        total = self._done + sum(self._left.values())
         self._progress.update(self._task, description=event.check, completed=self._done, total=total)
 
     def _stop(self) -> None:

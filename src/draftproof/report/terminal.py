@@ -14,6 +14,8 @@ from draftproof.audit.events import (
 )
 from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
+from draftproof.checks.drafting import DECLARED
+from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Finding, Statement, Verdict
 from draftproof.report.page import Page, listed
@@ -70,18 +72,34 @@ def write_report(page: Page, report: Report, verbosity: int = 0) -> None:
 
 
 def write_facts(page: Page, facts: Facts, verbosity: int = 0) -> None:
+    """Who is audited, and what it says of speculation: the first statement of each place, all of them when verbose."""
     server = " ".join(filter(None, [facts.dialect, facts.build]))
-    says = ", ".join(f"{where} {_said(what)}" for where, what in facts.self_reports) or "nothing"
-    parts = [server, facts.model or "model unknown", f"says of speculation: {says}"]
-    page.line(" · ".join(parts), hang=2)
+    page.line(" · ".join([server, _model(facts), f"says of speculation: {_said_first(facts)}"]), hang=2)
     if verbosity > 0:
-        page.line(f"recognised by {facts.dialect_evidence} · routes {', '.join(facts.routes) or 'none'}", indent=2)
+        page.line(f"{facts.url}, model {facts.model or 'not named'}", indent=2)
+        page.line(f"recognised by {facts.dialect_evidence}; routes {', '.join(facts.routes) or 'none'}", indent=2)
+        for where, what in facts.self_reports:
+            page.line(f"{where}: {_said(what)}", indent=2)
         for note in facts.notes:
             page.line(note, indent=2)
 
 
-def _said(what: object) -> str:
-    return {True: "on", False: "off", None: "nothing"}[what] if what is None or isinstance(what, bool) else str(what)
+def _model(facts: Facts) -> str:
+    name = (facts.model or "model not named").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return f"{facts.countable} ({name})" if facts.countable not in {"", name} else name
+
+
+def _said_first(facts: Facts) -> str:
+    said: dict[str, str] = {}
+    for where, what in facts.self_reports:
+        said.setdefault("you" if where == DECLARED else where.partition(" ")[0], _said(what))
+    return ", ".join(f"{place} {what}" for place, what in said.items()) or "nothing"
+
+
+def _said(what: Scalar) -> str:
+    if what is None or isinstance(what, bool):
+        return {True: "on", False: "off", None: "nothing"}[what]
+    return f"{what:g}" if isinstance(what, float) else str(what)
 
 
 def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity: int = 0) -> None:
@@ -93,15 +111,16 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
     )
     if verbosity < 0:
         return
-    most = len(judgement.findings) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
-    for finding in judgement.findings[:most]:
+    told = [f for f in judgement.findings if verbosity > 0 or f.text not in judgement.summary]
+    most = len(told) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
+    for finding in told[:most]:
         page.line(_finding(finding), indent=8, hang=10)
-    if (more := len(judgement.findings) - most) > 0 and most:
-        page.line(f"and {more} more like these (-v shows all)", indent=8)
+    if (more := len(told) - most) > 0 and most:
+        page.line(f"and {more} more (-v shows all)", indent=8)
     if verbosity > 0:
         for statement in judgement.statements:
             page.line(_statement(statement), indent=8, hang=10)
-        page.line(f"{outcome.requests} requests, {outcome.elapsed_s:.2f} s", indent=8)
+        page.line(f"requests: {outcome.requests}, in {outcome.elapsed_s:.2f} s", indent=8)
 
 
 def _finding(finding: Finding) -> str:
@@ -125,10 +144,12 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
             page.table(report.aggregates, indent=0)
         page.blank()
         page.line("Safe to use?")
-        width = max((len(row.what) for row in report.safety), default=0)
-        for row in report.safety:
-            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(8), _ANSWERS[row.answer]), row.reason
-            page.line(*parts, hang=width + 12)
+        # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
+        rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
+        width = max((len(row.what) for row in rows), default=0)
+        for row in rows:
+            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
+            page.line(*parts, hang=width + 13)
         if report.remedies:
             page.line("What to do")
             for remedy in report.remedies:
@@ -160,8 +181,8 @@ def _last_line(page: Page, report: Report) -> None:
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
     page.line((f"exit {report.exit_code}", style), " · ".join(parts))
-    if hints and report.outcomes:
-        page.line(" · ".join(hints), indent=2)
+    for hint in hints if report.outcomes else ():
+        page.line(hint, indent=2)
 
 
 def write_plan(page: Page, plan: Plan) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafted_places, drafting, has_placeholder, why_inconclusive
-from draftproof.checks.prompts import forcing, ordinary
+from draftproof.checks.prompts import forcing, on_route, ordinary
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -41,14 +41,21 @@ def collect(probe: Probe) -> Evidence:
     for ask in asks:
         answers.append(probe.ask(ask))
         if has_placeholder(answers[-1]):
-            answers += [probe.ask(replace(ask, route=route, grammar="")) for route in probe.facts.routes[1:]]
+            answers += _other_routes(probe, replace(ask, grammar=""))
             return Evidence(probe.facts.self_reports, tuple(answers))
     best = asks[1] if len(asks) > 1 else asks[0]
-    answers += [probe.ask(replace(best, route=route)) for route in probe.facts.routes[1:]]
+    answers += _other_routes(probe, best)
     seeds = probe.seeds(BOOK_SEEDS)
     short = Ask(ordinary(probe, 1)[0], 4, max(1, min(1, wanted)), seed=None)
     seeded = tuple(probe.ask_many(replace(short, seed=seed) for seed in seeds))
     return Evidence(probe.facts.self_reports, tuple(answers), seeded)
+
+
+def _other_routes(probe: Probe, ask: Ask) -> Iterator[Completion]:
+    for route in probe.facts.routes[1:]:
+        routed = on_route(probe, ask, route)
+        if routed is not None:
+            yield probe.ask(routed)
 
 
 def _empty_lists(answers: Sequence[Completion]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
+from draftproof.checks.prompts import forcing, on_route
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -31,14 +31,11 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     wanted = min(5, probe.facts.max_alternatives)
     asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
-    cells = [
-        replace(ask, route=route, stream=stream)
-        for route in probe.facts.routes
-        for ask in asks[:2]
-        for stream in (False, True)
-    ]
-    cells += [replace(asks[1], route=route, alternatives=0) for route in probe.facts.routes]
-    cells += [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
+    first, *others = probe.facts.routes
+    routed = [r for route in (first, *others) for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
+    cells = [replace(ask, stream=stream) for ask in routed for stream in (False, True)]
+    cells += [replace(ask, alternatives=0) for ask in routed[1::2]]
+    cells += [replace(ask, route=first, stream=True) for ask in asks[2:]]
     return Evidence(probe.facts.self_reports, tuple(probe.ask(cell) for cell in cells))
 
 

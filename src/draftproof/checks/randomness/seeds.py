@@ -1,0 +1,220 @@
+"""Is a seed a seed: the same one gives the same answer, different ones independent answers, none a fresh one each time?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.contexts import score
+from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.prompts import is_chat, ordinary, repeating
+from draftproof.core.ask import Ask, Completion
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
+from draftproof.stats.goodness import goodness_of_fit
+
+TOKENS = 16
+SAME = 3
+SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
+UNSEEDED = 12
+CONTROL = 1e-3
+"""The chance of a coincidence must be below this before equal answers are blamed on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Answers at temperature 1.
+
+    `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
+    itself). `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
+    """
+
+    reports: Reports
+    same: tuple[tuple[Completion, ...], ...]
+    seeded: tuple[Completion, ...]
+    unseeded: tuple[Completion, ...]
+    law: tuple[tuple[int, float], ...] = ()
+    chance: float | None = None
+
+
+def collect(probe: Probe) -> Evidence:
+    prompt = ordinary(probe, 1)[0]
+    ask = Ask(prompt, TOKENS, min(1, probe.facts.max_alternatives))
+    first = probe.seeds(1)[0]
+    routes = [route for route in probe.facts.routes if not is_chat(route)]
+    same = tuple(
+        tuple(probe.ask(Ask(text, TOKENS, 0, route=route, seed=first)) for _ in range(SAME))
+        for route in routes
+        for text in (prompt, repeating(probe))
+    )
+    seeds = probe.seeds(SEEDS[probe.effort])
+    seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
+    unseeded = tuple(probe.ask(ask) for _ in range(UNSEEDED))
+    if not probe.facts.max_alternatives:
+        return Evidence(probe.facts.self_reports, same, seeded, unseeded)
+    row = probe.oracle(prompt)
+    law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
+    return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, _probability(probe, seeded[0]))
+
+
+def _probability(probe: Probe, answer: Completion) -> float | None:
+    """An upper bound for the probability of an answer, token by token from the oracle; None where its contexts are not known."""
+    scored = score(probe, answer)
+    if not scored:
+        return None
+    return math.exp(math.fsum(s.ceiling if s.true is None else s.true for s in scored))
+
+
+def _distinct(answers: Sequence[Completion]) -> int:
+    return len({a.text for a in answers})
+
+
+def _same_seed(evidence: Evidence) -> Iterator[Finding]:
+    for group in evidence.same:
+        if _distinct([a for a in group if a.ok]) > 1:
+            text = f"one seed asked {len(group)} times gave {_distinct(group)} different answers ({group[0].route})"
+            yield Finding("IRREPRODUCIBLE", text, tuple(a.exchange for a in group))
+
+
+def _other_seeds(evidence: Evidence) -> Iterator[Finding]:
+    seeded, unseeded = evidence.seeded, evidence.unseeded
+    if len(seeded) > 2 and _distinct(seeded) == 1:
+        text = f"{len(seeded)} different seeds gave one and the same answer"
+        yield Finding("IGNORED", text, tuple(a.exchange for a in seeded))
+    elif _distinct(unseeded) == 1 and len(unseeded) > 2:
+        text = f"{len(unseeded)} requests without a seed gave one and the same answer"
+        yield Finding("SHARED_STREAM", text, tuple(a.exchange for a in unseeded))
+
+
+def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding | None] | None:
+    """Token 1 of consecutive seeds against the oracle's law (tokens beyond the law's list share a rest cell)."""
+    seen = [a.token_ids[0] for a in evidence.seeded if a.ok and a.token_ids]
+    if len(seen) < 20 or not evidence.law:
+        return None
+    ids, law = zip(*evidence.law, strict=True)
+    counts = Counter(seen)
+    observed = [counts[i] for i in ids]
+    rest = max(0.0, 1 - math.fsum(law))
+    beyond = len(seen) - sum(observed)
+    counted = [*observed, beyond] if rest > 1e-9 or beyond else observed
+    result = goodness_of_fit(counted, [*law, rest][: len(counted)])
+    text = f"token 1 of {len(seen)} consecutive seeds against the one-token oracle: p = {result.p_value:.2g}"
+    statement = Statement(text, len(seen), result.method, terms.alpha, {"p_value": result.p_value})
+    if result.p_value >= terms.alpha:
+        return statement, None
+    return statement, Finding("CORRELATED_SEEDS", text, tuple(a.exchange for a in evidence.seeded[:5]))
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Fails on unequal answers to one seed, one answer to all seeds, or seeds whose token 1 does not follow the law.
+
+    Only the last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
+    a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
+    """
+    seeded = [a for a in evidence.seeded if a.ok]
+    tested = _first_tokens(evidence, terms)
+    statements = (tested[0],) if tested else ()
+    chance = _coincidence(evidence)
+    measured = {
+        "different answers to different seeds": f"{_distinct(seeded)} of {len(seeded)}",
+        "different answers without a seed": f"{_distinct(evidence.unseeded)} of {len(evidence.unseeded)}",
+        "chance of a coincidence": chance,
+    }
+    same = list(_same_seed(evidence))
+    other = list(_other_seeds(evidence)) if chance is not None and chance < CONTROL else []
+    findings = (*same, *other, *((tested[1],) if tested and tested[1] else ()))
+    if findings:
+        return Judgement(Verdict.FAIL, findings[0].text, findings, statements, measured)
+    if len(seeded) < 3 or not evidence.same:
+        return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
+    if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
+        text = "the prompt leaves too little to chance to tell seeds apart"
+        return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="a prompt of more entropy")
+    missing = why_inconclusive(
+        drafting(evidence.reports, [*seeded, *evidence.unseeded, *(a for group in evidence.same for a in group)])
+    )
+    if missing:
+        return Judgement(Verdict.INCONCLUSIVE, missing, (), statements, measured, missing="a prompt that drafts")
+    summary = (
+        f"one seed repeats exactly ({len(evidence.same)} routes and prompts); {_distinct(seeded)} of {len(seeded)} seeds and "
+        f"{_distinct(evidence.unseeded)} of {len(evidence.unseeded)} unseeded requests differ"
+    )
+    return Judgement(Verdict.PASS, summary, (), statements, measured)
+
+
+def _coincidence(evidence: Evidence) -> float | None:
+    """The chance that a fair server gives the first seeded answer to all others too: its probability to the power of n - 1."""
+    n = min(len(evidence.seeded), len(evidence.unseeded))
+    return None if evidence.chance is None or n < 2 else float(evidence.chance ** (n - 1))
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    return 2 * SAME * max(len(facts.routes), 1) + SEEDS[effort] + UNSEEDED + 1 + TOKENS
+
+
+def _made(ids: Sequence[int], drafted: int | None = 4) -> Completion:
+    return made.answer((), n=0, ids=ids, drafted=drafted, accepted=1 if drafted else None)
+
+
+_IDS = [(n * 7 % 32, n * 3 % 5, n % 3) for n in range(32)]
+_LAW_CELLS = [0] * 16 + [1] * 8 + [2] * 4 + [3] * 2 + [4] * 2
+_SEEDED = tuple(_made((_LAW_CELLS[a], b, c)) for a, b, c in _IDS)
+_LAW = tuple(enumerate(made.LAW))
+_UNSEEDED = tuple(_made((n % 4, n % 3, n % 5)) for n in range(12))
+_SAME = ((_made((0, 1, 2)),) * 3,)
+_SOUND = Evidence(made.LIVE_ON, _SAME, _SEEDED, _UNSEEDED, _LAW, 0.04)
+
+CHECK = Check(
+    name="randomness/seeds",
+    claim="One seed gives one answer, different seeds independent ones that follow the law, and no seed a fresh one.",
+    blind_to="Correlations beyond token 1; other temperatures; seeds under load.",
+    remedy="Do not rely on seeds of this server for reproduction or for independent samples.",
+    aspects=("seeds",),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    applies=lambda facts: "" if facts.seeds else "this server takes no seed",
+    statistical=True,
+    examples=(
+        Example("sound", _SOUND, Verdict.PASS),
+        Example(
+            "one seed, different answers",
+            replace(_SOUND, same=((_made((0, 1, 2)), _made((0, 1, 3)), _made((0, 1, 2))),)),
+            Verdict.FAIL,
+            ("IRREPRODUCIBLE",),
+        ),
+        Example("seeds without effect", replace(_SOUND, seeded=_SAME[0] * 8), Verdict.FAIL, ("IGNORED",)),
+        Example("one seed for all unseeded", replace(_SOUND, unseeded=_SAME[0] * 4), Verdict.FAIL, ("SHARED_STREAM",)),
+        Example(
+            "consecutive seeds that give consecutive tokens",
+            replace(_SOUND, seeded=tuple(_made((n % 5, n % 2, n % 3)) for n in range(90))),
+            Verdict.FAIL,
+            ("CORRELATED_SEEDS",),
+        ),
+        Example(
+            "a prompt with one likely answer",
+            replace(_SOUND, seeded=_SAME[0] * 8, law=((0, 0.999), (1, 0.001)), chance=0.99),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example("nothing came", Evidence(made.LIVE_ON, (), (), ()), Verdict.INCONCLUSIVE),
+        Example(
+            "nothing drafted",
+            Evidence(
+                made.LIVE_ON,
+                (tuple(replace(a, drafted=None) for a in _SAME[0]),),
+                tuple(replace(a, drafted=None) for a in _SEEDED),
+                tuple(replace(a, drafted=None) for a in _UNSEEDED),
+                _LAW,
+                0.04,
+            ),
+            Verdict.INCONCLUSIVE,
+        ),
+    ),
+)

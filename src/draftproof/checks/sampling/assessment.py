@@ -1,0 +1,163 @@
+"""What the samples say so far: evidence against the law, and how far from it the server can be."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
+from draftproof.checks.sampling.streams import Stream
+from draftproof.client.coupling import MT19937, draws_of, predict_for, predict_sorted
+from draftproof.core.verdict import Statement
+from draftproof.stats.coupling import coupling_bound
+from draftproof.stats.equivalence import mean_tv_upper
+from draftproof.stats.sequential import EProcess
+
+COUPLED_SHARE = 0.1
+"""Above this share of mismatches the server is called not coupled: its draws are not the ones replayed."""
+COUPLED_LEAST = 30
+
+
+@dataclass
+class Coupling:
+    """Tokens beside the ones that the seeds should give. Token 1 is never speculated: it shows whether the replay is right."""
+
+    control_tokens: int = 0
+    control_mismatches: int = 0
+    tokens: int = 0
+    mismatches: int = 0
+
+    @property
+    def holds(self) -> bool:
+        return (
+            self.control_tokens >= COUPLED_LEAST
+            and self.control_mismatches <= COUPLED_SHARE * self.control_tokens
+            and self.tokens >= COUPLED_LEAST
+            and self.mismatches <= COUPLED_SHARE * self.tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Total variation from the target's law is at most `tv`; `n` values went into it; `kind` is "seeds" or "counts"."""
+
+    tv: float
+    n: int
+    kind: str
+    statement: Statement
+
+
+@dataclass
+class Assessment:
+    """Fed with streams as they grow; every sample is looked at once.
+
+    The order is by batch, then by position, then by sample: which prefixes have a law may depend on the tokens before, never
+    on the token that is judged, so the products stay martingales.
+    """
+
+    book: LawBook
+    coupling_rule: str
+    noise: float
+    seen: dict[int, int] = field(default_factory=dict)
+    coupling: Coupling = field(default_factory=Coupling)
+
+    def __post_init__(self) -> None:
+        drafts = self.book.known is not None
+        self.later = EProcess(self.book.cells, drafts, self.noise)
+        self.first = EProcess(self.book.cells, drafts, self.noise)
+        self.counts: dict[int, dict[Prefix, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+
+    def observe(self, streams: Sequence[Stream]) -> None:
+        """Takes in what is new in each stream."""
+        for number, stream in enumerate(streams):
+            start = self.seen.get(number, 0)
+            new = range(start, len(stream.samples))
+            if not new:
+                continue
+            self.seen[number] = len(stream.samples)
+            predictable = set(new) if self.coupling_rule == MT19937 else set()
+            depth = max(len(stream.samples[i]) for i in new)
+            uniforms = draws_of([stream.seeds[i] for i in new], depth) if predictable else np.zeros((0, 0))
+            for position in range(depth):
+                who = [i for i in new if len(stream.samples[i]) > position]
+                laws = self.book.laws(
+                    number, stream, [(stream.samples[i][:position], stream.samples[i][position]) for i in who]
+                )
+                self._bet(number, stream, position, who, laws)
+                if predictable:
+                    self._couple(stream, position, who, laws, uniforms[:, position], start, predictable)
+
+    def _bet(self, number: int, stream: Stream, position: int, who: Sequence[int], laws: Laws) -> None:
+        use = laws.usable
+        if not use.any():
+            return
+        prefixes = [stream.samples[i][:position] for i, usable in zip(who, use, strict=True) if usable]
+        (self.later if position else self.first).observe_many(
+            laws.p[use],
+            laws.x[use],
+            q=None if laws.q is None else laws.q[use],
+            next_top=None if laws.next_top is None else laws.next_top[use],
+            contexts=[(-1 - number, *prefix) for prefix in prefixes],
+        )
+        if position == 1:
+            for prefix, x in zip(prefixes, laws.x[use].tolist(), strict=True):
+                self.counts[number][prefix][x] += 1
+
+    def _couple(
+        self,
+        stream: Stream,
+        position: int,
+        who: Sequence[int],
+        laws: Laws,
+        uniforms: np.ndarray[tuple[int], np.dtype[np.float64]],
+        start: int,
+        predictable: set[int],
+    ) -> None:
+        u = uniforms[[i - start for i in who]]
+        found = predict_for(stream.sampling, laws.p, u) if laws.by_id else predict_sorted(laws.p, u)
+        for i, usable, x, expected in zip(
+            who, laws.usable.tolist(), laws.x.tolist(), found.tokens.tolist(), strict=True
+        ):
+            if i not in predictable:
+                continue
+            same = x == expected
+            if not usable or not same:
+                predictable.discard(i)
+            if not usable:
+                continue
+            if position == 0:
+                self.coupling.control_tokens += 1
+                self.coupling.control_mismatches += not same
+            else:
+                self.coupling.tokens += 1
+                self.coupling.mismatches += not same
+
+    def bound(self, streams: Sequence[Stream], error: float) -> Bound | None:
+        """The bound by seeds where the server draws as replayed, else by counts; None where neither can be given.
+
+        Each is made at half of `error`, so that the choice between them costs nothing more.
+        """
+        if self.coupling.holds:
+            c = coupling_bound(self.coupling.mismatches, self.coupling.tokens, error / 2)
+            statement = c.statement("the server's answers and the target's own draws")
+            return Bound(c.bound, self.coupling.tokens, "seeds", statement)
+        counted = self.counts.get(0)
+        if not counted:
+            return None
+        prefixes = sorted(counted)
+        laws = self.book.laws(0, streams[0], [(prefix, next(iter(counted[prefix]))) for prefix in prefixes])
+        table = np.array([[counted[prefix][cell] for cell in range(self.book.cells)] for prefix in prefixes])
+        used = (laws.p.max(axis=0) > 0) | (table.sum(axis=0) > 0)
+        t = mean_tv_upper(table[:, used], laws.p[:, used], error / 2)
+        return Bound(t.bound, t.n, "counts", t.statement("token 2 given token 1 and the target's law"))
+
+    def missing(self, bound: Bound | None, target: float) -> int:
+        """About how many more values a bound of `target` takes: it falls as 1/n by seeds, as 1/sqrt(n) by counts."""
+        if bound is None or bound.n == 0:
+            return 0
+        power = 1 if bound.kind == "seeds" else 2
+        return max(1, math.ceil(bound.n * (bound.tv / target) ** power) - bound.n)

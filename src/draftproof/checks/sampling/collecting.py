@@ -1,0 +1,145 @@
+"""Gathers samples until the answer is certain, or the effort's samples or seconds are spent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from draftproof.checks.drafting import Reports
+from draftproof.checks.sampling.assessment import Assessment
+from draftproof.checks.sampling.laws import LawBook, PrefixRow
+from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
+from draftproof.core.ask import Completion
+from draftproof.core.probe import Effort, Probe
+
+FIRST_BATCH = 64
+MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
+LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
+SECONDS = {Effort.QUICK: 5.0, Effort.STANDARD: 40.0, Effort.DEEP: 1200.0}
+ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
+TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
+PASS_ERROR = 1e-3
+ALPHA = 1e-7
+NOISE_CONTEXTS = 6
+LEAST_DRAFTED = 30
+"""Fewer drafted tokens show nothing about drafted tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Samples under several conditions, and what their laws are worked out from.
+
+    `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
+    the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `answers`: one answer
+    per stream, for what it says of drafting.
+    """
+
+    reports: Reports
+    noise: float
+    vocabulary: int | None
+    coupling: str
+    known: str
+    streams: tuple[Stream, ...]
+    rows: tuple[PrefixRow, ...] = ()
+    answers: tuple[Completion, ...] = ()
+
+
+def collect(probe: Probe) -> Evidence:
+    """Samples in batches that double, until the answer is certain or the effort's samples or seconds are spent."""
+    collectors = [Collector(condition) for condition in conditions(probe)]
+    known = probe.known
+    noise = _noise(probe, collectors)
+    rows: list[PrefixRow] = []
+    assessment: Assessment | None = None
+    began, total = time.monotonic(), 0
+    for size in _batches(probe):
+        _ask_batch(probe, collectors, size)
+        total += size
+        streams = [c.stream() for c in collectors]
+        if known is None:
+            rows += _oracle_rows(probe, streams, rows)
+        book = LawBook(known, rows, probe.facts.vocabulary, noise)
+        if assessment is None or known is None:
+            assessment = Assessment(book, probe.facts.coupling, noise)
+        assessment.observe(streams)
+        if probe.samples is None and _is_decided(assessment, streams, total, probe.effort):
+            break
+        if time.monotonic() - began > SECONDS[probe.effort]:
+            break
+    return Evidence(
+        probe.facts.self_reports,
+        noise,
+        probe.facts.vocabulary,
+        probe.facts.coupling,
+        known.name if known else "",
+        tuple(c.stream() for c in collectors),
+        tuple(rows),
+    )
+
+
+def _batches(probe: Probe) -> Iterator[int]:
+    if probe.samples is not None:
+        yield probe.samples
+        return
+    done, size = 0, FIRST_BATCH
+    while done < MOST_SAMPLES[probe.effort]:
+        yield size
+        done += size
+        size = done
+
+
+def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int) -> None:
+    """Each condition's share; what limited conditions do not take goes to the first. With `--samples` the first gets them all."""
+    if probe.samples is not None:
+        wanted = [size, *(min(FIRST_BATCH, math.ceil(size * c.condition.share)) for c in collectors[1:])]
+    else:
+        wanted = [min(c.room, math.ceil(size * c.condition.share / 8) * 8) for c in collectors]
+        wanted[0] += max(0, size - sum(wanted))
+    for collector, n in zip(collectors, wanted, strict=True):
+        collector.more(probe, n)
+
+
+def _noise(probe: Probe, collectors: Sequence[Collector]) -> float:
+    """The oracle against itself; with a known model also the oracle against that model."""
+    prompts = [c.condition.prompt for c in collectors]
+    noise = probe.noise(prompts)
+    if probe.known is None:
+        return noise
+    squares = []
+    for prompt in prompts:
+        if isinstance(prompt, tuple):
+            row, law = probe.oracle(prompt), probe.known.target(prompt)
+            squares += [(x - law[i]) ** 2 for i, x in zip(row.ids, row.logprobs, strict=True)]
+    return max(noise, math.sqrt(math.fsum(squares) / len(squares))) if squares else noise
+
+
+def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow]) -> list[PrefixRow]:
+    """Rows for the most visited prefixes, by depth: half of what may still be asked for each, so that a choice at one depth
+    never depends on the tokens judged there.
+    """
+    have = {(r.stream, r.prefix) for r in known}
+    left = ORACLE_ROWS[probe.effort] - len(have)
+    deepest = max((len(s) for stream in streams for s in stream.samples), default=0)
+    wanted: list[tuple[int, tuple[int, ...]]] = []
+    for depth in range(deepest):
+        visits = Counter((n, s[:depth]) for n, stream in enumerate(streams) for s in stream.samples if len(s) > depth)
+        new = [key for key, _ in visits.most_common() if key not in have]
+        chosen = new[: max(0, (left + 1) // 2)]
+        left -= len(chosen)
+        wanted += chosen
+    found = probe.oracle_many([context(streams[n], prefix) for n, prefix in wanted])
+    return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(wanted, found, strict=True)]
+
+
+def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, effort: Effort) -> bool:
+    if assessment.later.impossible or assessment.later.max_log_e >= -math.log(ALPHA / 2):
+        return True
+    bound = assessment.bound(streams, PASS_ERROR)
+    if bound is None or bound.tv > TARGET[effort]:
+        return False
+    drafted = sum(s.drafted for s in streams)
+    enough = bound.kind == "seeds" or total >= LEAST_BY_COUNTS[effort]
+    return enough and (drafted == 0 or drafted >= LEAST_DRAFTED)

@@ -1,0 +1,167 @@
+"""The samples' assessment, put into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from draftproof.checks.check import Terms
+from draftproof.checks.drafting import Drafting, drafting, why_inconclusive
+from draftproof.checks.sampling.assessment import Assessment, Bound
+from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
+from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
+
+SUSPECT = math.log(100)
+"""An honest server reaches this in at most 1 of 100 audits; then no pass is given, though it is far from a proof."""
+
+NOISE_LIMIT = 0.2
+"""RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The samples' assessment, put into words."""
+
+    evidence: Evidence
+    terms: Terms
+    assessment: Assessment
+    bound: Bound | None
+
+    @property
+    def samples(self) -> int:
+        return sum(len(s.samples) for s in self.evidence.streams)
+
+    @property
+    def measured(self) -> dict[str, float | int | str | None]:
+        a = self.assessment
+        out: dict[str, float | int | str | None] = {
+            "samples": self.samples,
+            "tokens judged": a.later.tokens,
+            "drafted": sum(s.drafted for s in self.evidence.streams),
+            "accepted": sum(s.accepted for s in self.evidence.streams),
+            "log e-value (largest)": a.later.max_log_e,
+            "log e-value of token 1": a.first.max_log_e,
+            "noise (nat)": self.evidence.noise,
+        }
+        if a.coupling.control_tokens:
+            out["seeds replayed: token 1"] = (
+                f"{a.coupling.control_tokens - a.coupling.control_mismatches} of {a.coupling.control_tokens}"
+            )
+            out["seeds replayed: later"] = f"{a.coupling.tokens - a.coupling.mismatches} of {a.coupling.tokens}"
+        if self.bound:
+            out["total variation at most"] = self.bound.tv
+        return out
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        a = self.assessment
+        text = f"largest e-value over {a.later.tokens} tokens: exp({a.later.max_log_e:.1f})"
+        test = Statement(
+            text,
+            a.later.tokens,
+            "e-process over tokens (Ville's inequality)",
+            self.terms.alpha / 2,
+            {"log_e": a.later.max_log_e},
+        )
+        return (test, self.bound.statement) if self.bound else (test,)
+
+    def undecidable(self) -> Judgement | None:
+        """Nothing is said where the laws themselves are too uncertain."""
+        if self.evidence.noise <= NOISE_LIMIT:
+            return None
+        text = f"the laws to compare with are uncertain by {self.evidence.noise:.2f} nat (RMS), too much to judge samples"
+        return self._judgement(Verdict.INCONCLUSIVE, text, missing="a server with less numerical noise")
+
+    def failed(self) -> Judgement | None:
+        a = self.assessment
+        limit = -math.log(self.terms.alpha / 2)
+        if a.first.impossible or a.first.max_log_e >= limit:
+            text = f"even token 1, which is never speculated, does not follow the law (e-value exp({a.first.max_log_e:.1f}))"
+            return self._judgement(Verdict.FAIL, text, "BASELINE")
+        if a.later.impossible:
+            some = a.later.impossible[0]
+            text = f"{len(a.later.impossible)} tokens came that the samplers exclude, such as {self._name(some.token)}"
+            return self._judgement(Verdict.FAIL, text, "IMPOSSIBLE")
+        if a.later.max_log_e < limit:
+            return None
+        text = (
+            f"tokens after the first do not follow the target's law (e-value exp({a.later.max_log_e:.0f}), "
+            f"{a.later.tokens} tokens); {self._rule()}"
+        )
+        return self._judgement(Verdict.FAIL, text, "BIASED")
+
+    def _rule(self) -> str:
+        leader = self.assessment.later.leading(1)[0]
+        if not leader.fault:
+            return "they fit no rule known by name"
+        return f"they fit the rule: {leader.name} (for {leader.share:.0%} of tokens; weight {leader.weight:.0%})"
+
+    def passed_or_not(self) -> Judgement:
+        a, bound, target = self.assessment, self.bound, self.terms.target_tv
+        if bound is None:
+            text = "no law is known for any sample"
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing="the server's own law")
+        state = self._drafting()
+        drafted = sum(s.drafted for s in self.evidence.streams)
+        stop = why_inconclusive(state)
+        if state is Drafting.SEEN and 0 < drafted < LEAST_DRAFTED:
+            stop = f"only {drafted} tokens were drafted"
+        if stop:
+            return self._judgement(Verdict.INCONCLUSIVE, stop, missing="prompts that draft")
+        if bound.tv > target:
+            unit = "tokens" if bound.kind == "seeds" else "samples of the first condition"
+            text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
+            return self._judgement(
+                Verdict.INCONCLUSIVE, text, missing=f"about {a.missing(bound, target)} more {unit} (a higher --effort)"
+            )
+        if a.later.max_log_e >= SUSPECT:
+            text = (
+                f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
+            )
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
+        confidence = f"TV <= {bound.tv:.2g} at {1 - self.terms.pass_error:.1%}"
+        if bound.kind == "seeds":
+            text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
+        else:
+            text = f"token 2 given token 1 follows the target: n={bound.n}, {confidence}"
+            text += f"; {a.later.tokens} tokens show nothing against it"
+        return self._judgement(Verdict.PASS, text)
+
+    def _drafting(self) -> Drafting:
+        if any(s.drafted for s in self.evidence.streams):
+            return Drafting.SEEN
+        return drafting(self.evidence.reports, self.evidence.answers)
+
+    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
+        findings = (Finding(code, text),) if code else ()
+        return Judgement(verdict, text, findings, self.statements, self.measured, tuple(self._tables()), missing)
+
+    def _tables(self) -> Iterator[Table]:
+        """Counts of token 2 beside the law, after the three most frequent first tokens of the first condition."""
+        stream = self.evidence.streams[0]
+        counted = self.assessment.counts.get(0, {})
+        often = sorted(counted, key=lambda prefix: -sum(counted[prefix].values()))[:3]
+        rows: list[tuple[str | float | int, ...]] = []
+        for prefix in often:
+            n = sum(counted[prefix].values())
+            law = self.assessment.book.laws(0, stream, [(prefix, prefix[0])]).p[0]
+            rows += [
+                (
+                    self._name(prefix[0]),
+                    self._name(cell),
+                    counted[prefix][cell],
+                    counted[prefix][cell] / n,
+                    float(law[cell]),
+                )
+                for cell in range(len(law))
+                if law[cell] > 0 or counted[prefix][cell]
+            ]
+        if rows:
+            s = stream.sampling
+            settings = f"top-k {s.top_k or 'off'}, temperature {s.temperature:g}"
+            title = f"Token 2 after token 1, {len(stream.samples)} seeds, {settings}"
+            yield Table(title, ("token 1", "token 2", "count", "frequency", "law"), tuple(rows))
+
+    def _name(self, cell: int) -> str:
+        return getattr(self.assessment.book.known, "alphabet", "")[cell : cell + 1] or f"#{cell}"

@@ -1,0 +1,159 @@
+"""The law that each sampled token should follow: exact for a countable model, from the one-token oracle otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftproof.checks.sampling.streams import Stream, context
+from draftproof.core.distribution import Law, shape
+from draftproof.core.probe import KnownModel, OracleRow
+from draftproof.core.sampling import Sampling
+from draftproof.countable.catalogue import builtin
+from draftproof.countable.files import open_pair
+
+EDGE = 0.02
+"""A context is left out if two tokens at the edge of top-k are closer than this (nats), or than 20 times the noise: which one is
+kept is then a matter of rounding."""
+EDGE_NOISE = 20
+
+Prefix = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixRow:
+    """The oracle's row after `prefix` in the stream of that number."""
+
+    stream: int
+    prefix: Prefix
+    row: OracleRow
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """Laws of n tokens over cells. `usable[i]` False: nothing can be said of token i.
+
+    p: float64[n, cells]; q, next_top: the same of the draft and of its top probability after each token, or None; x: int[n].
+    `by_id`: cells are token ids (else ranks, with a last cell for the rest).
+    """
+
+    p: Law
+    q: Law | None
+    next_top: Law | None
+    x: NDArray[np.int64]
+    usable: NDArray[np.bool_]
+    by_id: bool
+
+
+def known_model(name: str) -> KnownModel:
+    """The countable model of that name or folder. Raises UsageError when the folder holds none (any more)."""
+    return builtin() if name == builtin().name else open_pair(Path(name))
+
+
+class LawBook:
+    """Looks up the law of a token by its stream and prefix; every context is worked out once."""
+
+    def __init__(
+        self, known: KnownModel | None, rows: Sequence[PrefixRow], vocabulary: int | None, noise: float
+    ) -> None:
+        self.known = known
+        self.edge = max(EDGE, EDGE_NOISE * noise)
+        self._rows = {(r.stream, r.prefix): r.row for r in rows}
+        complete = bool(rows) and all(r.row.complete for r in rows)
+        self.by_id = known is not None or (complete and vocabulary is not None)
+        widest = max((len(r.row.ids) for r in rows), default=1)
+        self.cells = known.vocabulary if known else vocabulary if complete and vocabulary else widest + 1
+        self._p: dict[tuple[int, Prefix], Law | None] = {}
+        self._q: dict[tuple[int, Prefix], tuple[Law, Law]] = {}
+
+    def laws(self, number: int, stream: Stream, tokens: Sequence[tuple[Prefix, int]]) -> Laws:
+        """The laws of tokens, each given as (prefix, token number), of one stream."""
+        prefixes = list(dict.fromkeys(prefix for prefix, _ in tokens))
+        self._fill(number, stream, prefixes)
+        found = [self._p[number, prefix] for prefix, _ in tokens]
+        usable = np.array([p is not None for p in found], dtype=bool)
+        filler = np.full(self.cells, 1 / self.cells)
+        p = np.array([filler if row is None else row for row in found]).reshape(len(tokens), self.cells)
+        x = np.array([self._cell(number, stream, prefix, token) for prefix, token in tokens], dtype=np.int64)
+        if self.known is None:
+            return Laws(p, None, None, x, usable, self.by_id)
+        pairs = [self._q[number, prefix] for prefix, _ in tokens]
+        q = np.array([q for q, _ in pairs]).reshape(p.shape)
+        top = np.array([top for _, top in pairs]).reshape(p.shape)
+        return Laws(p, q, top, x, usable, self.by_id)
+
+    def _fill(self, number: int, stream: Stream, prefixes: Sequence[Prefix]) -> None:
+        new = [prefix for prefix in prefixes if (number, prefix) not in self._p]
+        if not new:
+            return
+        if self.known is None:
+            for prefix in new:
+                self._p[number, prefix] = self._of_row(self._rows.get((number, prefix)), stream.sampling)
+            return
+        contexts = [_ids(stream, prefix) for prefix in new]
+        raw = self.known.target_many(contexts)
+        drafts = np.exp(_tempered(self.known.draft_many(contexts), stream.sampling.temperature))
+        after = [(*c, token) for c in contexts for token in range(self.cells)]
+        tops = np.exp(_tempered(self.known.draft_many(after), stream.sampling.temperature)).max(axis=-1)
+        for prefix, c, logits, q, top in zip(new, contexts, raw, drafts, tops.reshape(len(new), -1), strict=True):
+            clear = not _is_close(logits, stream.sampling.top_k, self.edge)
+            self._p[number, prefix] = shape(logits, c, stream.sampling) if clear else None
+            self._q[number, prefix] = (q, top)
+
+    def _of_row(self, row: OracleRow | None, sampling: Sampling) -> Law | None:
+        """The law over cells from an oracle row, or None when the row does not determine it."""
+        if row is None:
+            return None
+        listed = np.array(row.logprobs)
+        if _is_close(listed, sampling.top_k, self.edge):
+            return None
+        if self.by_id:
+            logits = np.full(self.cells, -math.inf)
+            logits[list(row.ids)] = listed
+            return shape(logits, (), sampling)
+        p = np.zeros(self.cells)
+        if 0 < sampling.top_k < len(listed):
+            p[: len(listed)] = shape(listed, (), sampling)
+        elif sampling == Sampling():
+            p[: len(listed)] = np.exp(listed)
+            p[-1] = max(0.0, 1 - p.sum())
+        else:
+            return None
+        normalised: Law = p / p.sum()
+        return normalised
+
+    def _cell(self, number: int, stream: Stream, prefix: Prefix, token: int) -> int:
+        if self.by_id:
+            return token
+        row = self._rows.get((number, prefix))
+        if row is None:
+            return 0
+        listed: Sequence[int | str] = row.texts if stream.names else row.ids
+        wanted: int | str = stream.names[token] if stream.names else token
+        return listed.index(wanted) if wanted in listed else self.cells - 1
+
+
+def _is_close(logprobs: Law, top_k: int, edge: float) -> bool:
+    """Whether the last token that top-k keeps and the first that it drops are too close to tell apart."""
+    if not 0 < top_k < len(logprobs):
+        return False
+    ordered = np.sort(logprobs)[::-1]
+    return bool(ordered[top_k - 1] - ordered[top_k] < edge)
+
+
+def _tempered(logprobs: Law, temperature: float) -> Law:
+    """The draft samples at the request's temperature, with no other sampler."""
+    scaled = logprobs / temperature
+    normalised: Law = scaled - np.logaddexp.reduce(scaled, axis=-1, keepdims=True)
+    return normalised
+
+
+def _ids(stream: Stream, prefix: Prefix) -> tuple[int, ...]:
+    ids = context(stream, prefix)
+    assert isinstance(ids, tuple)
+    return ids

@@ -1,0 +1,133 @@
+"""The samples of `sampling/distribution`: which prompts and samplers, and answers turned into token numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from draftproof.checks.prompts import is_small, ordinary, repeating
+from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.sampling import Sampling
+
+STORY_TOP_K = 3
+SHORT, LONG = 6, 16
+"""Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
+
+Samples = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One prompt with one sampler; `share` of all samples, at most `most` of them (None: no limit)."""
+
+    prompt: Prompt
+    sampling: Sampling
+    tokens: int
+    share: float
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave.
+
+    A token number is its id, or where the server gives text only, its place in `names`.
+    """
+
+    prompt: Prompt
+    sampling: Sampling
+    seeds: tuple[int, ...]
+    samples: Samples
+    drafted: int = 0
+    accepted: int = 0
+    names: tuple[str, ...] = ()
+
+
+def conditions(probe: Probe) -> list[Condition]:
+    """The first one is short and cut to few tokens: it gives the bound. The others are where faults show.
+
+    Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters.
+    """
+    long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 4096}[probe.effort]
+    if is_small(probe):
+        first, second, third = ordinary(probe, 3)
+        return [
+            Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40),
+            Condition(first, Sampling(), LONG, 0.20, long_most),
+            Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most),
+            Condition(third, Sampling(), LONG, 0.10, long_most),
+            Condition(repeating(probe), Sampling(), LONG, 0.20, long_most),
+        ]
+    cut = Sampling(top_k=max(1, min(probe.facts.max_alternatives, 20) - 1))
+    few = Sampling(top_k=min(cut.top_k, STORY_TOP_K))
+    warm = Sampling(temperature=0.7, top_k=cut.top_k)
+    first, second = ordinary(probe, 2)
+    return [
+        Condition(first, few, SHORT, 0.40),
+        Condition(second, cut, SHORT, 0.20, long_most),
+        Condition(first, warm, SHORT, 0.10, long_most),
+        Condition(repeating(probe), cut, LONG, 0.30, long_most),
+    ]
+
+
+@dataclass
+class Collector:
+    """Asks for more samples of one condition and keeps what came."""
+
+    condition: Condition
+    seeds: list[int] = field(default_factory=list)
+    samples: list[tuple[int, ...]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    drafted: int = 0
+    accepted: int = 0
+
+    @property
+    def room(self) -> int:
+        """How many further answers the condition allows."""
+        return sys.maxsize if self.condition.most is None else self.condition.most - len(self.samples)
+
+    def more(self, probe: Probe, n: int) -> None:
+        """n further answers, fewer where the condition has a limit."""
+        n = min(n, self.room)
+        if n <= 0:
+            return
+        seeds = probe.seeds(n)
+        need_entries = 0 if probe.facts.token_ids else 1
+        ask = Ask(
+            self.condition.prompt, self.condition.tokens, need_entries, self.condition.sampling, seeds[0], count=n
+        )
+        for seed, answer in zip(seeds, probe.ask_many([ask]), strict=True):
+            if answer.ok:
+                self.seeds.append(seed)
+                self.samples.append(tuple(self._numbers(answer)))
+                self.drafted += answer.drafted or 0
+                self.accepted += answer.accepted or 0
+
+    def _numbers(self, answer: Completion) -> Iterator[int]:
+        if answer.token_ids is not None:
+            yield from answer.token_ids
+            return
+        for token in answer.tokens:
+            if token.text not in self.names:
+                self.names.append(token.text)
+            yield self.names.index(token.text)
+
+    def stream(self) -> Stream:
+        return Stream(
+            self.condition.prompt,
+            self.condition.sampling,
+            tuple(self.seeds),
+            tuple(self.samples),
+            self.drafted,
+            self.accepted,
+            tuple(self.names),
+        )
+
+
+def context(stream: Stream, prefix: tuple[int, ...]) -> Prompt:
+    """The context after some tokens of an answer, as the server takes it."""
+    if isinstance(stream.prompt, tuple):
+        return stream.prompt + prefix
+    return stream.prompt + "".join(stream.names[i] for i in prefix)

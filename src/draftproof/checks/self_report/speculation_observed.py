@@ -1,0 +1,159 @@
+"""Does the server speculate, by what it does and not by what it says?"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, replace
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.drafting import Drafting, Reports, drafting, has_placeholder, tokens_per_step, why_inconclusive
+from draftproof.checks.prompts import forcing
+from draftproof.core.ask import Completion
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.verdict import Finding, Judgement, Table, Verdict
+
+TOKENS = 48
+BURST_GAP = 0.25
+"""An event that comes after less than this share of the median gap belongs to the burst before it."""
+BURST_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`answers` to prompts that force drafting, whole and streamed; `counters` are the server's own totals before and after."""
+
+    reports: Reports
+    answers: tuple[Completion, ...]
+    counters: tuple[tuple[str, float, float], ...] = ()
+
+
+def collect(probe: Probe) -> Evidence:
+    before = _counters(probe)
+    answers = []
+    for temperature in (0.0, 1.0):
+        for ask in forcing(
+            probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=temperature
+        ):
+            answers += [probe.ask(ask), probe.ask(replace(ask, stream=True, alternatives=0))]
+    after = _counters(probe)
+    counters = tuple((name, before.get(name, 0.0), value) for name, value in after.items())
+    return Evidence(probe.facts.self_reports, tuple(answers), counters)
+
+
+def _counters(probe: Probe) -> dict[str, float]:
+    """Totals on speculation in the server's Prometheus metrics, by name without labels."""
+    totals: dict[str, float] = {}
+    for line in (probe.get("/metrics") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if "spec_decode" in name and "_total" in name:
+            key = name.partition("{")[0]
+            totals[key] = totals.get(key, 0.0) + float(value)
+    return totals
+
+
+def burst_share(answer: Completion) -> float | None:
+    """Share of text events that came right behind the one before: an accepted draft arrives at once. None below 8 events."""
+    gaps = [b - a for a, b in zip(answer.arrivals, answer.arrivals[1:], strict=False)]
+    if len(gaps) < 8:
+        return None
+    usual = statistics.quantiles(gaps, n=4)[2]
+    return sum(gap < BURST_GAP * usual for gap in gaps) / len(gaps)
+
+
+def _signals(evidence: Evidence) -> list[tuple[str, str, bool | None]]:
+    """Name, what was seen, and whether it speaks for speculation (None: cannot tell)."""
+    answers = [a for a in evidence.answers if a.ok]
+    drafted = sum(a.drafted or 0 for a in answers)
+    accepted = sum(a.accepted or 0 for a in answers)
+    counted = [a for a in answers if a.drafted is not None]
+    moved = [f"{name} +{after - before:g}" for name, before, after in evidence.counters if after > before]
+    marked = sum(has_placeholder(a) for a in answers if a.ask.alternatives)
+    shares = [s for a in answers if a.ask.stream and (s := burst_share(a)) is not None]
+    bursts = statistics.median(shares) if shares else None
+    return [
+        ("draft counts in answers", f"{accepted} of {drafted} drafts accepted", bool(drafted) if counted else None),
+        ("totals in /metrics", ", ".join(moved) or "unmoved", bool(moved) if evidence.counters else None),
+        ("tokens without alternatives", f"in {marked} answers", True if marked else None),
+        (
+            "bursts in streams",
+            "none timed" if bursts is None else f"{bursts:.0%} of events right behind another",
+            None if bursts is None or bursts < BURST_SHARE else True,
+        ),
+    ]
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """ON with one sure signal (a counter that moved, a token without alternatives); bursts alone only suggest it.
+
+    Passes when this agrees with a live report of the server or speculation was seen; never says "off", only "not seen".
+    """
+    answers = [a for a in evidence.answers if a.ok]
+    signals = _signals(evidence)
+    table = Table("Signs of speculation", ("sign", "seen", "speaks for it"), tuple(map(_row, signals)))
+    sure = [name for name, _, says in signals[:3] if says]
+    steps = tokens_per_step(answers)
+    measured = {"speculation": "on" if sure else "not seen", "tokens per step": steps}
+    if not answers:
+        return Judgement(Verdict.INCONCLUSIVE, "no answer", missing="an answer of 48 tokens")
+    if sure:
+        rate = f" ({steps:.1f} tokens per step)" if steps else ""
+        finding = Finding("ON", f"seen by {', '.join(sure)}", tuple(a.exchange for a in answers if a.drafted)[:5])
+        return Judgement(Verdict.PASS, f"on{rate}: {finding.text}", (finding,), measured=measured, tables=(table,))
+    state = drafting(evidence.reports, answers)
+    if state is Drafting.OFF:
+        summary = f"not seen in {len(answers)} answers to prompts made to force it, as the server says"
+        return Judgement(Verdict.PASS, summary, measured=measured, tables=(table,))
+    if signals[3][2]:
+        text = f"streams come in bursts ({signals[3][1]}): drafting, or a buffer on the way"
+        return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, tables=(table,), missing="a sure sign")
+    text = why_inconclusive(state)
+    return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, tables=(table,), missing="a prompt that drafts")
+
+
+def _row(signal: tuple[str, str, bool | None]) -> tuple[str, str, str]:
+    name, seen, says = signal
+    return name, seen, "cannot tell" if says is None else "yes" if says else "no"
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    return (16 if facts.grammar else 8) + 2
+
+
+_TEXT = [made.true_token(n % 3) for n in range(12)]
+_STEADY = replace(made.answer(_TEXT, stream=True), arrivals=tuple(n * 0.02 for n in range(12)))
+_BURSTS = replace(_STEADY, arrivals=tuple(n // 3 * 0.06 + n % 3 * 1e-4 for n in range(12)))
+_METRIC = "llamacpp:spec_decode_num_draft_tokens_total"
+
+CHECK = Check(
+    name="self_report/speculation_observed",
+    claim="Whether the server speculates can be told from what it does.",
+    blind_to="A server that drafts only on prompts of another kind, and hides it well: it never proves that speculation is off.",
+    remedy="Ask the operator how the server was started.",
+    aspects=(),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    examples=(
+        Example(
+            "counts of drafts",
+            Evidence(made.LIVE_ON, (made.answer(_TEXT, drafted=9, accepted=4),)),
+            Verdict.PASS,
+            ("ON",),
+        ),
+        Example("a moving total", Evidence((), (made.answer(_TEXT),), ((_METRIC, 5, 20),)), Verdict.PASS, ("ON",)),
+        Example(
+            "tokens without alternatives",
+            Evidence((), (made.answer([*_TEXT, made.placeholder(0), made.placeholder(1)]),)),
+            Verdict.PASS,
+            ("ON",),
+        ),
+        Example("bursts only", Evidence((), (_BURSTS,)), Verdict.INCONCLUSIVE),
+        Example("not seen and said to be off", Evidence(made.LIVE_OFF, (_STEADY,), ((_METRIC, 0, 0),)), Verdict.PASS),
+        Example("not seen and said to be on", Evidence(made.LIVE_ON, (_STEADY,)), Verdict.INCONCLUSIVE),
+        Example("not seen, nothing said", Evidence((), (_STEADY,)), Verdict.INCONCLUSIVE),
+        Example("no answer", Evidence(made.LIVE_OFF, ()), Verdict.INCONCLUSIVE),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Do the server's own statements on speculation agree with each other and with what it does?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, is_on
+from draftproof.checks.prompts import forcing
+from draftproof.core.ask import Completion, Scalar
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.verdict import Finding, Judgement, Table, Verdict
+
+TOKENS = 32
+COUNTERS = "/metrics"
+"""Totals are not statements: they say how often, not whether."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the well-known endpoints say, and answers to prompts that force drafting (with their own settings and counts)."""
+
+    reports: Reports
+    answers: tuple[Completion, ...]
+
+
+def collect(probe: Probe) -> Evidence:
+    asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
+    return Evidence(probe.facts.self_reports, tuple(probe.ask(ask) for ask in asks))
+
+
+def _statements(evidence: Evidence) -> list[tuple[str, Scalar]]:
+    """Every statement on speculation, by place; what answers say of their settings once per value."""
+    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and not r[0].startswith(COUNTERS))
+    for answer in evidence.answers:
+        for name, value in answer.claims:
+            if "speculative" in name and (isinstance(value, bool) or "type" in name):
+                said[f"the answer's own settings, {name}", value] = None
+    return list(said)
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Fails, naming the field, when speculation was seen and a statement denies it, or when statements contradict each other."""
+    answers = [a for a in evidence.answers if a.ok]
+    said = _statements(evidence)
+    state = drafting(evidence.reports, answers)
+    rows = (*((place, _shown(value)) for place, value in said), ("seen", state.value))
+    tables = (Table("Statements on speculation", ("where", "says"), rows),)
+    if not said:
+        return Judgement(Verdict.NOT_APPLICABLE, "the server says nothing of speculation", tables=tables)
+    if state is Drafting.SEEN:
+        return _against(said, answers, tables)
+    if state is Drafting.OFF:
+        wrong = [(place, value) for place, value in said if is_on(value)]
+        if not wrong:
+            return Judgement(Verdict.PASS, f"{_listed(said)}; none was seen", tables=tables)
+        text = f"{_listed(wrong)}, but nothing was drafted and the live report says off"
+        return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="a prompt that drafts")
+    text = f"{_listed(said)}, but nothing was drafted to compare it with"
+    return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="a prompt that drafts")
+
+
+def _against(said: Sequence[tuple[str, Scalar]], answers: Sequence[Completion], tables: tuple[Table, ...]) -> Judgement:
+    drafted = sum(a.drafted or 0 for a in answers)
+    right = [(place, value) for place, value in said if is_on(value)]
+    wrong = [(place, value) for place, value in said if not is_on(value)]
+    seen = f"{drafted} drafted tokens were counted in the answers" if drafted else "drafting was seen"
+    if not wrong:
+        return Judgement(Verdict.PASS, f"{_listed(right)}; {seen}", tables=tables)
+    but = f"; {_listed(right)}" if right else ""
+    summary = f"{_listed(wrong)}, but {seen}{but}"
+    exchanges = tuple(a.exchange for a in answers if a.drafted)
+    findings = tuple(Finding("MISREPORT", f"{place} says {_shown(value)}", exchanges) for place, value in wrong)
+    return Judgement(Verdict.FAIL, summary, findings, tables=tables)
+
+
+def _shown(value: Scalar) -> str:
+    return f'"{value}"' if isinstance(value, str) else {True: "yes", False: "no"}.get(bool(value), str(value))
+
+
+def _listed(said: Sequence[tuple[str, Scalar]]) -> str:
+    return ", ".join(f"{place} says {_shown(value)}" for place, value in said)
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    return 4 if facts.grammar else 2
+
+
+_TOKENS = [made.true_token(n % 3) for n in range(6)]
+_PLAIN = made.answer(_TOKENS, claims=(("speculative.types", "none"),))
+_DRAFTED = made.answer(_TOKENS, drafted=9, accepted=3, claims=(("speculative.types", "none,draft-simple"),))
+_HONEST = (("/props speculative.types", "draft-simple"), ("/slots speculative", True))
+
+CHECK = Check(
+    name="self_report/speculation_reported",
+    claim="What the server says of speculation, in all places, agrees with what it does.",
+    blind_to="Settings that it does not report at all.",
+    remedy="Do not read the named field; look at the draft counts of an answer instead.",
+    aspects=("self-report",),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    examples=(
+        Example("/props denies it", Evidence(made.LIVE_ON, (_DRAFTED,)), Verdict.FAIL, ("MISREPORT",)),
+        Example("every place says it", Evidence(_HONEST, (_DRAFTED,)), Verdict.PASS),
+        Example("off everywhere, nothing seen", Evidence(made.LIVE_OFF, (_PLAIN,)), Verdict.PASS),
+        Example(
+            "a drafter was configured, but nothing drafts and the live report says off",
+            Evidence(made.LIVE_OFF, (made.answer(_TOKENS, claims=(("speculative.types", "none,draft-simple"),)),)),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example("said to be on, nothing drafted", Evidence(_HONEST, (_PLAIN,)), Verdict.INCONCLUSIVE),
+        Example("nothing said", Evidence((), (made.answer(_TOKENS),)), Verdict.NOT_APPLICABLE),
+    ),
+)
