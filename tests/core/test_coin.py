@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftproof.core.coin import Coin, RngCoin, enumerate_branches
+from draftproof.core.errors import InstrumentError
 
 
 class FixedCoin(RngCoin):
@@ -86,6 +87,14 @@ def test_enumeration_visits_every_possible_branch_once(weights: list[int], chanc
     for (first, second, third), probability in law.items():
         expected = weights[first] / sum(weights) * ((heads * (0.75 if third else 0.25)) if second else 1 - heads)
         assert probability == pytest.approx(expected, abs=1e-15)
+
+
+def test_enumeration_refuses_one_stream_for_two_decisions() -> None:
+    def run(coin: Coin) -> bool:
+        return coin.at("accept", 3).flip(0.5) and coin.at("accept", 3).flip(0.5)
+
+    with pytest.raises(InstrumentError, match="accept"):
+        list(enumerate_branches(run))
 
 
 def test_sampling_follows_the_weights() -> None:

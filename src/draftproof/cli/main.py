@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rejudge": ("draftproof.cli.rejudge", "Judge an evidence file again, offline."),
     "explain": ("draftproof.cli.explain", "What a check claims, how it decides, what it cannot see."),
     "countable": ("draftproof.cli.countable", "Models small enough to count: write them, print their exact laws."),
+    "prove": ("draftproof.cli.prove", "Enumerate every branch of the verification rules: which are exact?"),
     "demo": ("draftproof.cli.demo", "See a real server make up its logprobs."),
 }
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from draftproof.core.errors import InstrumentError
 from draftproof.core.law import Law
 
 _WORD = 2.0**-53
@@ -89,14 +90,22 @@ class Branch(NamedTuple):
 
 
 class EnumeratingCoin:
-    """Takes a prescribed way through all decisions and multiplies the probabilities; `enumerate_branches` drives it."""
+    """Takes a prescribed way through all decisions and multiplies the probabilities; `enumerate_branches` drives it.
+
+    It treats all decisions as independent, so it does not let one stream serve two of them.
+    """
 
     def __init__(self, way: tuple[int, ...] = ()) -> None:
         self._way = way
+        self._asked: set[tuple[str, tuple[int, ...]]] = set()
         self.path: list[Branch] = []
         self.probability = 1.0
 
-    def at(self, purpose: str, *place: int) -> Self:  # noqa: ARG002 - all decisions are independent
+    def at(self, purpose: str, *place: int) -> Self:
+        """Raises InstrumentError when this stream was asked for before."""
+        if (purpose, place) in self._asked:
+            raise InstrumentError(f"The stream {purpose} {place} would serve two decisions with the same random words.")
+        self._asked.add((purpose, place))
         return self
 
     def _decide(self, chances: tuple[float, ...]) -> int:

@@ -47,7 +47,7 @@ def _zipf_k(p: np.ndarray[tuple[int], np.dtype[np.float64]], mu: float, vocab: i
     rank = np.arange(1, n)
     t = np.log((rank + 1) / rank)
     b = np.log(p[: n - 1] / p[1:n])
-    s = float((t * b).sum() / (t * t).sum())
+    s = (t * b).sum() / (t * t).sum()
     with np.errstate(all="ignore"):
         k = np.power((s - 1) * np.power(2.0, mu) / (1 - np.power(float(vocab), 1 - s)), 1 / s)
-    return max(int(min(k, vocab)), 1) if np.isfinite(k) else 1
+    return 1 if np.isnan(k) else max(int(min(k, vocab)), 1)
