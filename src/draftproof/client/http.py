@@ -188,7 +188,8 @@ class Http:
             trial.retry_after = (response.getheader("retry-after") or "")[:40]
             self._read(trial, response, began)
             response.close()
-            whole = True
+            # llama-server closes the connection behind a stream and does not say so.
+            whole = "event-stream" not in (response.getheader("content-type") or "")
         finally:
             (self._connections.keep if whole else self._connections.end)(connection)
 
