@@ -101,6 +101,8 @@ class LlamaServer:
         }
         if ask.count > 1:
             body["n_cmpl" if route == NATIVE else "n"] = ask.count
+        if ask.stream and route != NATIVE:
+            body["stream_options"] = {"include_usage": True}
         if ask.post_sampling:
             body["post_sampling_probs"] = True
         if ask.grammar:
