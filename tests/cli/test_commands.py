@@ -108,8 +108,12 @@ def test_unforeseen_trouble_is_short_and_has_a_traceback_on_request_only(run: Ru
 
 
 def test_dry_run_prints_the_plan_and_asks_no_check(run: Run, target: FakeTarget, tmp_path: Path) -> None:
-    result = run("check", URL, "--dry-run")
+    result = run("check", URL, "--dry-run", "--json", "r.json")
     assert result.exit_code == 0
+    document = json.loads(Path("r.json").read_text())
+    assert (document["exit_code"], document["exit_meaning"]) == (0, "a dry run: nothing was checked")
+    assert document["verdict"] == "inconclusive"
+    Path("r.json").unlink()
     assert "in all about 3 requests" in result.stdout
     assert "n/a" in result.stdout
     assert target.requests == 1

@@ -7,7 +7,7 @@ that is full, a server that is gone) leaves a report of what was done.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
+from draftproof.audit.outcome import SOUND, Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
 from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
@@ -86,7 +86,9 @@ class Audit:
         plan = make_plan(self.chosen, probe.facts, self.config.effort, shares, round_trip_s)
         record.write_plan(target.record, plan)
         self.listen(PlanMade(plan))
-        if not dry_run:
+        if dry_run:
+            self.stopped = DRY_RUN
+        else:
             for check, planned in zip(self.chosen, plan.checks, strict=True):
                 outcome = self._outcome(check, planned, probe, target)
                 self.outcomes.append(outcome)
@@ -130,7 +132,8 @@ class Audit:
                         self.stopped = "the server cannot be reached any more"
                 seen = () if error.exchange is None else (error.exchange,)
                 finding = Finding("NO_ANSWER", error.message, seen)
-                return Judgement(Verdict.INCONCLUSIVE, error.message, findings=(finding,), missing=error.remedy)
+                missing = f"an answer of the server. {error.remedy}".strip()
+                return Judgement(Verdict.INCONCLUSIVE, error.message, findings=(finding,), missing=missing)
             case EvidenceError():
                 self.stopped = error.message
                 return Judgement(Verdict.INCONCLUSIVE, error.message, missing=error.remedy)
@@ -156,6 +159,9 @@ class Audit:
         self.listen(AuditFinished(report))
         return report
 
+    def _exit_code(self, verdicts: Iterable[Verdict]) -> int:
+        return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted)
+
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
         verdicts = [o.judgement.verdict for o in self.outcomes]
@@ -169,7 +175,7 @@ class Audit:
             plan=plan,
             outcomes=tuple(self.outcomes),
             verdict=merge(verdicts),
-            exit_code=exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted),
+            exit_code=SOUND if self.stopped == DRY_RUN else self._exit_code(verdicts),
             safety=safe_to_use(self.every, self.outcomes),
             remedies=what_to_do(self.every, self.outcomes),
             aggregates=aggregates(self.outcomes),
@@ -179,6 +185,9 @@ class Audit:
             stopped=self.stopped,
             notes=notes,
         )
+
+
+DRY_RUN = "a dry run: nothing was checked"
 
 
 def _with_declaration(facts: Facts, expected: Expectation) -> Facts:

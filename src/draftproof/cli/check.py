@@ -44,7 +44,13 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
 )
 @click.option("--alpha", type=float, default=1e-6, help="Probability that a sound server fails, for the whole audit.")
 @click.option("--checks", multiple=True, metavar="NAMES", help="Only these: names, families or globs, by commas.")
-@click.option("--budget", default="", metavar="LIMITS", help='The most to spend, as in "requests=500,seconds=60".')
+@click.option(
+    "--budget",
+    default="",
+    show_default=False,
+    metavar="LIMITS",
+    help='The most to spend, as in "requests=500,seconds=60".',
+)
 @click.option(
     "--samples", type=int, default=None, help="Samples to draw in sampling checks; prints counts beside the law."
 )
@@ -63,7 +69,11 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     default=Expectation.UNKNOWN.value,
     help="What you know: a server that should speculate and is not seen to do so is not passed.",
 )
-@click.option("--dry-run", is_flag=True, help="Read what the server says of itself, print the plan and its cost, stop.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Look at the server, print the plan and its cost, stop. Sends a few requests of one token.",
+)
 @click.option(
     "--json",
     "json_to",
@@ -72,7 +82,13 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     metavar="FILE",
     help="Write a JSON report too; - is standard output.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="FILE", help="Evidence file.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Evidence file; a new one here if not given.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Faults and the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
 def check(
@@ -116,8 +132,6 @@ def check(
         raise
     written = write_json(report_json(report), json_to)
     settle_stdout()
-    if dry_run:
-        return 0
     return report.exit_code or (0 if written else 3)
 
 

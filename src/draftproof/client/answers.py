@@ -37,22 +37,21 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, S
     """Settings as (name, value) pairs; nested objects joined by dots, lists as JSON text. Equal pairs share their memory."""
     pairs: list[tuple[str, Scalar]] = []
     for name, value in settings.items():
-        if isinstance(value, dict):
+        kind = type(value)
+        if kind is dict:
             pairs.extend(flatten(value, f"{prefix}{name}."))
-        else:
-            pairs.append(_pair(prefix + name, json.dumps(value) if isinstance(value, list) else value))
+            continue
+        if kind is list:
+            value = json.dumps(value) if value else "[]"  # noqa: PLW2901
+        # The type belongs to the key: 1, 1.0 and True are equal and must not stand in for each other.
+        key = (prefix + name if prefix else name, kind, value)
+        pair = _PAIRS.get(key)
+        if pair is None:
+            pair = (key[0], value)
+            if len(_PAIRS) < _MOST_PAIRS:
+                _PAIRS[key] = pair
+        pairs.append(pair)
     return tuple(pairs)
-
-
-def _pair(name: str, value: Scalar) -> tuple[str, Scalar]:
-    # The type belongs to the key: 1, 1.0 and True are equal and must not stand in for each other.
-    key = (name, type(value), value)
-    pair = _PAIRS.get(key)
-    if pair is None:
-        pair = (name, value)
-        if len(_PAIRS) < _MOST_PAIRS:
-            _PAIRS[key] = pair
-    return pair
 
 
 @dataclass(slots=True)

@@ -5,26 +5,26 @@ Knows nothing of what is asked. Redirects are reported, not followed: they would
 
 from __future__ import annotations
 
+import http.client
 import json
-import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-import httpx2
-
+from draftproof.client.connections import Connections
 from draftproof.client.evidence import NullSink, Sink
-from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
+from draftproof.client.failures import Failure, dropped, no_answer, no_connection, silent, too_large, too_long
+from draftproof.core.errors import BudgetSpent, UsageError
 from draftproof.core.exchange import Attempt, Exchange
 
 REDACTED = "[api key]"
 _SECRET_LENGTH = 8
 _KEPT_OF_REFUSED_BODY = 1 << 16
+_READ = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +50,6 @@ class Budget:
     seconds: float | None = None
 
 
-class _Failure(Exception):
-    """An attempt without a usable answer. `retry` where a server that restarts would explain it."""
-
-    def __init__(self, outcome: str, message: str, remedy: str, *, gone: bool = False, retry: bool = False) -> None:
-        super().__init__(outcome)
-        self.outcome = outcome
-        self.message = message
-        self.remedy = remedy
-        self.gone = gone
-        self.retry = retry
-
-    def error(self, number: int) -> TargetError:
-        return (Unreachable if self.gone else TargetError)(self.message, self.remedy, number)
-
-
 @dataclass(slots=True)
 class _Trial:
     started_s: float
@@ -73,7 +58,7 @@ class _Trial:
     body: bytes = b""
     reads: tuple[tuple[float, int], ...] = ()
     retry_after: str = ""
-    failure: _Failure | None = None
+    failure: Failure | None = None
     outcome: str = ""
 
 
@@ -92,7 +77,6 @@ class Http:
         api_key: str = "",
         limits: Limits | None = None,
         sink: Sink | None = None,
-        transport: httpx2.BaseTransport | None = None,
         budget: Budget | None = None,
         answered: Callable[[], None] | None = None,
     ) -> None:
@@ -103,26 +87,17 @@ class Http:
         self.sink = sink or NullSink()
         self.url = base_url(url)
         self.stopped = threading.Event()
-        self._transport = transport or httpx2.HTTPTransport(
-            trust_env=True, limits=httpx2.Limits(max_connections=64, max_keepalive_connections=64, keepalive_expiry=4.0)
-        )
-        self._urls: dict[str, httpx2.URL] = {}
+        self._connections = Connections(self.url, connect_s=self.limits.connect_s, silence_s=self.limits.silence_s)
+        self._prefix = urlsplit(self.url).path
         self._numbered = threading.Lock()
         self._notify = answered
         self._began = time.monotonic()
         self._answered = False
         self._secrets = _spellings(api_key)
-        self._headers = [
-            (b"Host", httpx2.URL(self.url).netloc),
-            (b"Accept-Encoding", b"identity"),
-            (b"User-Agent", b"draftproof"),
-        ]
+        self._headers = {"Accept-Encoding": "identity", "User-Agent": "draftproof"}
         if api_key:
-            self._headers.append((b"Authorization", _header_value(api_key)))
-        wait = self.limits
-        self._timeouts = {
-            "timeout": {"connect": wait.connect_s, "read": wait.silence_s, "write": wait.silence_s, "pool": 600.0}
-        }
+            self._headers["Authorization"] = _header_value(api_key)
+        self._post_headers = {**self._headers, "Content-Type": "application/json"}
 
     def get(self, path: str) -> Exchange:
         """Any status is an answer. Raises TargetError, Unreachable, BudgetSpent."""
@@ -163,7 +138,7 @@ class Http:
     def close(self) -> None:
         """Ends waits between attempts and closes the connections."""
         self.stopped.set()
-        self._transport.close()
+        self._connections.end_all()
 
     def __enter__(self) -> Self:
         return self
@@ -190,70 +165,75 @@ class Http:
         began = time.perf_counter()
         try:
             self._talk(trial, method, path, body, began)
-        except _Failure as failure:
+        except Failure as failure:
             trial.failure = failure
             trial.outcome = failure.outcome
-        except httpx2.HTTPError as e:
-            trial.failure = self._explain(e, trial)
-            trial.outcome = trial.failure.outcome
         else:
             self._answered = True
             trial.outcome = (
-                str(trial.status)
-                + (f" retry-after {trial.retry_after}" if trial.retry_after else "")
-                + _foreign(trial.body)
+                f"{trial.status}{trial.retry_after and ' retry-after '}{trial.retry_after}{_foreign(trial.body)}"
             )
         trial.elapsed_s = time.perf_counter() - began
         return trial
 
     def _talk(self, trial: _Trial, method: str, path: str, body: bytes, began: float) -> None:
-        headers = self._headers
-        if method == "POST":
-            headers = [*headers, (b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
-        request = httpx2.Request(
-            method, self._at(path), headers=headers, stream=httpx2.ByteStream(body), extensions=self._timeouts
-        )
-        response = self._transport.handle_request(request)
         try:
-            trial.status = response.status_code
-            trial.retry_after = response.headers.get("retry-after", "")[:40]
-            self._refuse_body_of(int(response.headers.get("content-length", "0") or 0))
-            streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-            self._read(trial, response, began, streamed=streamed)
-        finally:
+            connection = self._connections.take()
+        except OSError as e:
+            raise no_connection(self.url, e, self.limits.connect_s) from e
+        whole = False
+        try:
+            response = self._begin(connection, method, path, body)
+            trial.status = response.status
+            trial.retry_after = (response.getheader("retry-after") or "")[:40]
+            self._read(trial, response, began)
             response.close()
+            # llama-server closes the connection behind a stream and does not say so.
+            whole = "event-stream" not in (response.getheader("content-type") or "")
+        finally:
+            (self._connections.keep if whole else self._connections.end)(connection)
 
-    def _read(self, trial: _Trial, response: httpx2.Response, began: float, *, streamed: bool) -> None:
+    def _begin(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes
+    ) -> http.client.HTTPResponse:
+        try:
+            connection.request(method, self._prefix + path, body or None, self._post_headers if body else self._headers)
+            return connection.getresponse()
+        except TimeoutError as e:
+            raise silent(self.url, self.limits.silence_s) from e
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            raise no_answer(self.url, e) from e
+
+    def _read(self, trial: _Trial, response: http.client.HTTPResponse, began: float) -> None:
+        """Reads the body into `trial`, with the time of each read when it is a stream."""
         chunks: list[bytes] = []
         reads: list[tuple[float, int]] = []
-        size = 0
+        size = response.length or 0
         try:
-            for chunk in _raw(response):
+            if size > self.limits.body_bytes:
+                raise too_large(self.url, size, self.limits.body_bytes)
+            size = 0
+            timed = response.length is None
+            while chunk := response.read1(_READ):
                 chunks.append(chunk)
                 size += len(chunk)
                 now = time.perf_counter() - began
-                if streamed:
+                if timed:
                     reads.append((round(now, 6), len(chunk)))
                 if size > self.limits.body_bytes:
-                    chunks = [b"".join(chunks)[:_KEPT_OF_REFUSED_BODY]]
-                    self._refuse_body_of(size)
+                    raise too_large(self.url, size, self.limits.body_bytes)
                 if now > self.limits.total_s:
-                    raise _Failure(
-                        f"still answering after {now:.0f} s",
-                        f"{self.url} was still answering one request after {now:.0f} s ({size:,} bytes).",
-                        "Ask a faster server, or give it more time with --timeout.",
-                    )
+                    raise too_long(self.url, now, size)
+            if response.length:
+                raise dropped(self.url, size, None)
+        except TimeoutError as e:
+            raise silent(self.url, self.limits.silence_s) from e
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            raise dropped(self.url, size, e) from e
         finally:
-            trial.body = b"".join(chunks)
+            kept = _KEPT_OF_REFUSED_BODY if size > self.limits.body_bytes else None
+            trial.body = b"".join(chunks)[:kept]
             trial.reads = tuple(reads)
-
-    def _refuse_body_of(self, size: int) -> None:
-        if size > self.limits.body_bytes:
-            raise _Failure(
-                f"body of {size:,} bytes refused",
-                f"{self.url} answered with a body of {size:,} bytes or more; the limit is {self.limits.body_bytes:,}.",
-                "Is this an LLM server? No answer to draftproof's questions is that large.",
-            )
 
     def _pause(self, trial: _Trial, tried: int) -> float | None:
         """Seconds to wait before the next attempt; None to stop."""
@@ -269,67 +249,18 @@ class Http:
             return backoff_s if wait_s is None else wait_s if wait_s <= self.limits.retry_after_s else None
         return backoff_s if trial.status == 503 else None
 
-    def _at(self, path: str) -> httpx2.URL:
-        url = self._urls.get(path)
-        if url is None:
-            url = httpx2.URL(self.url + path)
-            if len(self._urls) < 100:
-                self._urls[path] = url
-        return url
-
     def _clean(self, text: str) -> str:
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, REDACTED)
         return text
 
-    def _explain(self, error: httpx2.HTTPError, trial: _Trial) -> _Failure:
-        where = self.url
-        cause = _cause(error)
-        if isinstance(error, httpx2.ConnectTimeout):
-            wait_s = self.limits.connect_s
-            return _Failure(
-                f"no connection within {wait_s:g} s",
-                f"{where} did not accept a connection within {wait_s:g} s.",
-                "Check the host name and the firewall.",
-                gone=True,
-            )
-        if isinstance(error, httpx2.TimeoutException):
-            wait_s = self.limits.silence_s
-            return _Failure(
-                f"silence for {wait_s:g} s",
-                f"{where} accepted a request and then sent nothing for {wait_s:g} s.",
-                "If the server is merely slow, give it more time with --timeout; otherwise look at its log.",
-            )
-        if isinstance(error, httpx2.ConnectError):
-            return _no_connection(where, cause)
-        if trial.status is not None:
-            return _Failure(
-                f"connection dropped after {len(trial.body):,} bytes",
-                f"{where} dropped the connection in the middle of an answer, after {len(trial.body):,} bytes ({cause}).",
-                "Look at the server's log: it may have crashed.",
-            )
-        if isinstance(error, httpx2.RemoteProtocolError) and "disconnected" not in str(error).lower():
-            return _Failure(
-                f"no HTTP: {cause}",
-                f"{where} did not answer in HTTP ({cause}).",
-                "Check the port, and http against https.",
-                gone=True,
-            )
-        return _Failure(
-            f"connection closed without an answer: {cause}",
-            f"{where} closed the connection without an answer ({cause}).",
-            "Look at the server's log: it may have crashed.",
-            gone=True,
-            retry=True,
-        )
-
 
 def base_url(url: str) -> str:
     """`scheme://host[:port][/prefix]` without a final slash or /v1. Raises UsageError for anything else."""
     try:
         parts = urlsplit(url.strip())
-        port_ok = parts.port is None or parts.port > 0
+        port_ok = (parts.port is None or parts.port > 0) and url.strip().isprintable() and " " not in url.strip()
     except ValueError:
         port_ok = False
     if not port_ok or parts.scheme not in ("http", "https") or not parts.hostname:
@@ -340,43 +271,6 @@ def base_url(url: str) -> str:
             "Give an API key by the name of an environment variable, with --api-key-env.",
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}".rstrip("/")
-
-
-def _raw(response: httpx2.Response) -> Iterator[bytes]:
-    stream = response.stream
-    assert isinstance(stream, httpx2.SyncByteStream)
-    return iter(stream)
-
-
-def _no_connection(where: str, cause: BaseException) -> _Failure:
-    if isinstance(cause, ssl.SSLError):
-        return _Failure(
-            f"TLS: {cause.reason or cause}",
-            f"The TLS handshake with {where} failed ({cause.reason or cause}).",
-            "Check http against https, and the certificate (SSL_CERT_FILE names your own authority).",
-            gone=True,
-        )
-    if isinstance(cause, socket.gaierror):
-        return _Failure(
-            f"unknown host: {cause.strerror}",
-            f"The host of {where} is not known ({cause.strerror}).",
-            "Check its name.",
-            gone=True,
-        )
-    refused = isinstance(cause, ConnectionError)
-    return _Failure(
-        f"no connection: {cause}",
-        f"No connection to {where} ({cause}).",
-        "Is the server running, and on this port?",
-        gone=True,
-        retry=refused,
-    )
-
-
-def _cause(error: BaseException) -> BaseException:
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    return error
 
 
 def _foreign(body: bytes) -> str:
@@ -397,13 +291,13 @@ def _retry_after_s(value: str) -> float | None:
         return None
 
 
-def _header_value(api_key: str) -> bytes:
+def _header_value(api_key: str) -> str:
     if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise UsageError(
             "The API key holds characters that cannot be sent in a header.",
             "Check the environment variable that holds it.",
         )
-    return b"Bearer " + api_key.encode()
+    return f"Bearer {api_key}"
 
 
 def _spellings(secret: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
-from draftproof.client.oracle import Noise, Oracle
+from draftproof.client.oracle import Oracle
 from draftproof.client.pipeline import in_order
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import InstrumentError
@@ -80,9 +80,9 @@ class LiveProbe:
         """As `oracle` for each context, in order, several requests in flight."""
         return self._oracle.rows(contexts, alternatives)
 
-    def noise(self, contexts: Sequence[Prompt]) -> Noise:
-        """How far the server's one-token laws differ from themselves; see `Noise`."""
-        return self._oracle.noise(contexts)
+    def noise(self, contexts: Sequence[Prompt]) -> float:
+        """RMS noise of the server's one-token laws, in nats; see `oracle.Noise`."""
+        return self._oracle.noise(contexts).nu
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""

@@ -145,7 +145,7 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
         ReportV1(
             verdict=report.verdict.value,
             exit_code=report.exit_code,
-            exit_meaning=EXIT_CODES[report.exit_code],
+            exit_meaning=EXIT_CODES[report.exit_code] if report.outcomes else report.stopped,
             draftproof=report.version,
             started_at=report.started_at,
             elapsed_s=round(report.elapsed_s, 3),
@@ -193,7 +193,7 @@ _ANSWERS: dict[str, Literal["yes", "no", "unknown"]] = {"yes": "yes", "NO": "no"
 def _dumped(document: ReportV1) -> str:
     plain = codec.to_json(document)
     ordered = {"format": plain.pop("format"), "version": plain.pop("version"), **plain}
-    return json.dumps(ordered, indent=2, allow_nan=False) + "\n"
+    return json.dumps(ordered, indent=1, allow_nan=False) + "\n"
 
 
 def _server(facts: Facts) -> ServerV1:

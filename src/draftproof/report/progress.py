@@ -66,6 +66,7 @@ class ProgressReporter:
             self._left[event.check] = max(0, self._left[event.check] - 1)
         if event.elapsed_s < self._patience_s:
             return
+        phase = event.check or "reading what the server says of itself"
         total = self._done + sum(self._left.values())
         if self._progress is None:
             columns = (
@@ -78,9 +79,9 @@ class ProgressReporter:
                 TextColumn("left"),
             )
             self._progress = Progress(*columns, console=self._console, transient=True)
-            self._task = self._progress.add_task(event.check, total=total, completed=self._done)
+            self._task = self._progress.add_task(phase, total=total, completed=self._done)
             self._progress.start()
-        self._progress.update(self._task, description=event.check, completed=self._done, total=total)
+        self._progress.update(self._task, description=phase, completed=self._done, total=total)
 
     def _stop(self) -> None:
         if self._progress is not None:

@@ -163,11 +163,12 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
 
 
 def _tables(page: Page, report: Report, verbosity: int) -> None:
-    if verbosity > 0 or report.config.samples is not None:
-        for outcome in report.outcomes:
-            for table in outcome.judgement.tables:
-                page.blank()
-                page.table(table)
+    """All tables when verbose; those of sampling checks, counts beside the law, when samples were asked for."""
+    for outcome in report.outcomes:
+        sampled = report.config.samples is not None and outcome.terms.alpha > 0
+        for table in outcome.judgement.tables if verbosity > 0 or sampled else ():
+            page.blank()
+            page.table(table)
 
 
 def _last_line(page: Page, report: Report) -> None:

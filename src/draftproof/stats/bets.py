@@ -8,24 +8,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftproof.core.distribution import Law
-from draftproof.stats.faults import Needs, Rule
+from draftproof.stats.blocks import LENGTHS, BlockBets, Relative
+from draftproof.stats.faults import Needs, Rule, rejection
 from draftproof.stats.learners import Ints, Rows, context_learners, pooled_learners
 from draftproof.stats.verification import Step
 
-SHARES: tuple[tuple[float, float], ...] = ((1.0, 0.3), (0.8, 0.25), (0.5, 0.2), (0.2, 0.15), (0.05, 0.1))
-"""Shares of tokens that come from a named rule, with their weights: bonus tokens and undrafted ones do not."""
+SHARES = (1.0, 0.85, 0.5, 0.2, 0.05)
+"""Shares of the tokens that come from a named rule: bonus tokens and undrafted ones do not."""
+
+BLOCKS = 0.5
+"""Part of a drafted rule's money on `blocks`, the rest on SHARES. Rules that decide every token have no blocks."""
+
+DRAFTED_WEIGHTS = (0.25, 0.35, 0.2, 0.1, 0.1)
+EVERYWHERE_WEIGHTS = (0.84, 0.04, 0.04, 0.04, 0.04)
+"""Weights of SHARES for rules that decide drafted tokens, and for those that decide every token."""
 
 NAMED, POOLED, CONTEXT = 0.5, 0.25, 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """`fault` is "" for a learner; `share` is the share of tokens that the bet takes to come from the rule."""
+    """`fault` is "" for a learner; `share` is the share of tokens that the bet takes to come from the rule;
+    `block` K > 0: of the tokens drafted K at a time."""
 
     name: str
     fault: str
     share: float
     weight: float
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ class Bets:
         self.noise = noise
         usable = Needs.LOOKAHEAD if draft_known else Needs.TARGET
         self.faults = tuple(f for f in faults if f.needs <= usable)
+        self._drafted = tuple(f for f in self.faults if not f.everywhere) if draft_known else ()
+        self._blocks = BlockBets(len(self._drafted))
         self._learners = [(x, POOLED) for x in pooled_learners(vocabulary, draft_known)]
         self._learners += [(x, CONTEXT) for x in context_learners(vocabulary)]
         self.bets = self._named() + self._learned()
@@ -59,11 +71,14 @@ class Bets:
         self.log_weights: Law = np.log(weights / weights.sum())
 
     def _named(self) -> list[Bet]:
-        return [
-            Bet(f.name, f.name, share, NAMED * weight / len(self.faults))
+        each = NAMED / len(self.faults)
+        shares = [
+            Bet(f.name, f.name, share, each * weight * (1.0 if f.everywhere else 1 - BLOCKS))
             for f in self.faults
-            for share, weight in SHARES
+            for share, weight in zip(SHARES, EVERYWHERE_WEIGHTS if f.everywhere else DRAFTED_WEIGHTS, strict=True)
         ]
+        blocks = [Bet(f.name, f.name, 1.0, each * BLOCKS / len(LENGTHS), k) for f in self._drafted for k in LENGTHS]
+        return shares + blocks
 
     def _learned(self) -> list[Bet]:
         sizes = {group: sum(len(x.kappas) for x, g in self._learners if g is group) for group in (POOLED, CONTEXT)}
@@ -71,29 +86,57 @@ class Bets:
 
     def factors(self, rows: Rows) -> Factors:
         """Factors of n tokens that all have p(x) > 0; the learners know them afterwards."""
-        ratios, chi2 = self._against_faults(rows)
-        shares = np.array([share for share, _ in SHARES])
-        with np.errstate(divide="ignore"):
-            named = np.log((1 - shares) + ratios[:, :, None] * shares)
-        if self.noise > 0:
-            named -= np.log1p(self.noise * np.sqrt(chi2)[:, :, None] * shares)
+        relative, chi2 = self._against_faults(rows)
+        ratios = relative.first_accepted + relative.first_instead
+        stakes = [
+            (
+                ratios[:, :, None] * SHARES + (1 - np.array(SHARES)),
+                np.broadcast_to(SHARES, (*ratios.shape, len(SHARES))),
+                chi2,
+            )
+        ]
+        if self._drafted:
+            which = [j for j, f in enumerate(self.faults) if not f.everywhere]
+            stakes.append((*self._blocks.factors(rows, relative.of(slice(None), which)), chi2[:, which]))
+        named = [self._logs(*stake).reshape(len(rows), -1) for stake in stakes]
         learned = [learner.log_factors(rows, self.noise) for learner, _ in self._learners]
-        return Factors(np.concatenate([named.reshape(len(rows), -1), *learned], axis=1), ratios, chi2)
+        return Factors(np.concatenate([*named, *learned], axis=1), ratios, chi2)
 
-    def _against_faults(self, rows: Rows) -> tuple[Law, Law]:
+    def _logs(self, factor: Law, share: Law, chi2: Law) -> Law:
+        with np.errstate(divide="ignore"):
+            logs: Law = np.log(factor)
+        if self.noise > 0:
+            logs -= np.log1p(self.noise * np.sqrt(chi2)[:, :, None] * share)
+        return logs
+
+    def _against_faults(self, rows: Rows) -> tuple[Relative, Law]:
         n = len(rows)
-        ratios, chi2 = np.ones((n, len(self.faults))), np.zeros((n, len(self.faults)))
         first, where = _distinct(rows)
         p = rows.p[first]
         step = Step(p, *(None if a is None else a[first] for a in (rows.q, rows.next_top)))
+        exact = rejection(step)
+        out = np.zeros((4, n, len(self.faults)))
+        chi2 = np.zeros((n, len(self.faults)))
+
+        def at_x(law: Law) -> Law:
+            return np.divide(law, p, out=np.zeros_like(p), where=p > 0)[where, rows.x]
+
+        later = at_x(exact.accepted), at_x(exact.instead)
         for j, fault in enumerate(self.faults):
             if fault.needs is Needs.LOOKAHEAD and rows.next_top is None:
+                out[1, :, j] = out[3, :, j] = 1.0
                 continue
-            relative = np.divide(fault.law(step), p, out=np.zeros_like(p), where=p > 0)
-            ratios[:, j] = relative[where, rows.x]
+            outcome = fault.outcome(step)
+            out[0, :, j], out[1, :, j] = at_x(outcome.accepted), at_x(outcome.instead)
+            out[2:, :, j] = out[:2, :, j]
+            if fault.p_min > 0:
+                drafting = (step.draft.max(axis=-1) >= fault.p_min)[where]
+                out[2, :, j] = np.where(drafting, later[0], 0.0)
+                out[3, :, j] = np.where(drafting, later[1], 1.0)
             if self.noise > 0:
+                relative = np.divide(outcome.law, p, out=np.zeros_like(p), where=p > 0)
                 chi2[:, j] = np.einsum("nv,nv->n", p, (relative - 1) ** 2)[where]
-        return ratios, chi2
+        return Relative(*out), chi2
 
 
 def _distinct(rows: Rows) -> tuple[Ints, Ints]:

@@ -90,6 +90,19 @@ def draft_ratio(rows: Rows) -> Ints:
     return np.searchsorted(_RATIO_EDGES, np.log(np.maximum(rows.q, tiny)) - np.log(np.maximum(rows.p, tiny)))
 
 
+def residual_rank(rows: Rows) -> Ints:
+    """Rank by p - q: 0 for the token that the target favours most over the draft."""
+    assert rows.q is not None
+    return coarse(ranks(rows.p - rows.q))
+
+
+def certainty_ahead(rows: Rows) -> Ints:
+    """The draft's highest probability after the token, in tenths; one cell where it is not known."""
+    if rows.next_top is None:
+        return np.zeros(rows.p.shape, dtype=np.int64)
+    return np.clip((10 * rows.next_top).astype(np.int64), 0, 9)
+
+
 def surprise(rows: Rows) -> Ints:
     """-log p in eleven classes."""
     return np.searchsorted(_SURPRISE_EDGES, -np.log(np.maximum(rows.p, np.finfo(np.float64).tiny)))
@@ -213,6 +226,8 @@ def pooled_learners(vocabulary: int, draft_known: bool) -> list[Learner]:
         *learners,
         Learner("rank under the draft", draft_rank, everything, ranked),
         Learner("draft against target", draft_ratio, everything, ratios),
+        Learner("rank in the residual", residual_rank, everything, ranked),
+        Learner("certainty of the draft after the token", certainty_ahead, everything, 10),
         Learner("rank under both", rank_pair, everything, _PAIRED**2),
         Learner("draft against target at each position", draft_ratio, position, ratios),
     ]

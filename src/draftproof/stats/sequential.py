@@ -26,11 +26,15 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """One explanation of the tokens. `fault` is False for a learner: the rule has no name here. `weight` in [0, 1]."""
+    """One explanation of the tokens. `fault` is False for a learner: the rule has no name here. `weight` in [0, 1].
+
+    `share` of the tokens came from the rule; `block` K > 0: all those drafted, K at a time.
+    """
 
     name: str
     fault: bool
     share: float
+    block: int
     weight: float
 
 
@@ -137,13 +141,13 @@ class EProcess:
         """The k explanations with the largest posterior weight (prior: the bets' weights), shares of one rule taken together."""
         weights = np.exp(self._wealth - self.log_e)
         total: dict[tuple[str, bool], float] = {}
-        best: dict[tuple[str, bool], tuple[float, float]] = {}
+        best: dict[tuple[str, bool], tuple[float, float, int]] = {}
         for bet, weight in zip(self._bets.bets, weights.tolist(), strict=True):
             key = (bet.name, bool(bet.fault))
             total[key] = total.get(key, 0.0) + weight
-            best[key] = max(best.get(key, (-1.0, 0.0)), (weight, bet.share))
+            best[key] = max(best.get(key, (-1.0, 0.0, 0)), (weight, bet.share, bet.block))
         ordered = sorted(total, key=lambda key: -total[key])[:k]
-        return [Leader(name, fault, best[name, fault][1], total[name, fault]) for name, fault in ordered]
+        return [Leader(name, fault, *best[name, fault][1:], total[name, fault]) for name, fault in ordered]
 
     def share_bounds(self, error: float) -> dict[str, float]:
         """Upper bound on the share of tokens that came from each named rule (`shares.share_upper_bound`).

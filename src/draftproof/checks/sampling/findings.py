@@ -82,6 +82,7 @@ class Findings:
         if a.later.impossible:
             some = a.later.impossible[0]
             text = f"{len(a.later.impossible)} tokens came that the samplers exclude, such as {self._name(some.token)}"
+            text += f"; {self._rule()}" if a.later.max_log_e >= limit else ""
             return self._judgement(Verdict.FAIL, text, "IMPOSSIBLE")
         if a.later.max_log_e < limit:
             return None

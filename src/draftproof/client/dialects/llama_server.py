@@ -32,6 +32,7 @@ from draftproof.core.sampling import Sampling
 
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
+_CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
 _NEUTRAL: Mapping[str, float] = {
     "typical_p": 1,
     "top_n_sigma": -1,
@@ -100,6 +101,8 @@ class LlamaServer:
         }
         if ask.count > 1:
             body["n_cmpl" if route == NATIVE else "n"] = ask.count
+        if ask.stream and route != NATIVE:
+            body["stream_options"] = {"include_usage": True}
         if ask.post_sampling:
             body["post_sampling_probs"] = True
         if ask.grammar:
@@ -194,20 +197,13 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
         token_ids=field.ids(ids, "tokens") if known else None,
-        **_ending(answer, field),
+        **_ending(answer, field, bulk=ask.count > 1),
     )
 
 
-def _ending(answer: Mapping[str, Any], field: Field) -> dict[str, Any]:
-    """What only the final object of an answer holds."""
+def _ending(answer: Mapping[str, Any], field: Field, *, bulk: bool) -> dict[str, Any]:
+    """What only the final object of an answer holds. In bulk, of its claims only those on speculation and the seed."""
     timings = field.obj(answer.get("timings", {}), "timings")
-    settings = answer.get("generation_settings")
-    said = {
-        name: answer[name]
-        for name in ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
-        if name in answer
-    }
-    said["timings.cache_n"] = timings.get("cache_n")
     stop_type = answer.get("stop_type")
     return {
         "finish": _FINISH.get(stop_type, stop_type) if isinstance(stop_type, str) else None,
@@ -215,8 +211,22 @@ def _ending(answer: Mapping[str, Any], field: Field) -> dict[str, Any]:
         "completion_tokens": field.integer(answer.get("tokens_predicted"), "tokens_predicted"),
         "drafted": field.integer(timings.get("draft_n"), "timings.draft_n"),
         "accepted": field.integer(timings.get("draft_n_accepted"), "timings.draft_n_accepted"),
-        "claims": flatten(said) + (flatten(settings) if isinstance(settings, dict) else ()),
+        "claims": _claims(answer, bulk=bulk),
     }
+
+
+def _claims(answer: Mapping[str, Any], *, bulk: bool) -> tuple[tuple[str, Scalar], ...]:
+    settings = answer.get("generation_settings")
+    settings = settings if isinstance(settings, dict) else {}
+    if bulk:
+        return flatten(
+            {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
+        )
+    said = {name: answer[name] for name in _CLAIMED if name in answer}
+    timings = answer.get("timings")
+    if isinstance(timings, dict):
+        said["timings.cache_n"] = timings.get("cache_n")
+    return flatten(said) + flatten(settings)
 
 
 def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
@@ -252,7 +262,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             token_ids=tuple(partial.ids) if partial.has_ids else None,
             arrivals=tuple(partial.arrivals),
             event_tokens=tuple(partial.event_tokens),
-            **_ending(partial.last, field),
+            **_ending(partial.last, field, bulk=False),
         )
         for i, partial in sorted(partials.items())
     ]
