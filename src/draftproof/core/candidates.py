@@ -29,7 +29,7 @@ def largest(values: NDArray[np.floating], n: int) -> Ids:
     return np.argsort(-values, kind="stable")[:n]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Tokens and their logits between two samplers; never mutated.
 

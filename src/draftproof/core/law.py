@@ -33,7 +33,7 @@ def _all_ids(vocab: int) -> Ids:
     return ids
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TokenLaw:
     """A law over the ids 0 .. vocab-1: `p[i]` is the probability of `ids[i]`; an id that is not listed has probability 0.
 

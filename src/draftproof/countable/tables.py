@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TablePair:
     """target, draft: float64[vocab, vocab] logits, -inf where a token is impossible."""
 

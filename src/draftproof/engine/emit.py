@@ -29,7 +29,7 @@ class Origin(StrEnum):
     """Drawn after the last drafted token of a block that was accepted whole."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Listed:
     """Some tokens, most likely first, ties by the lower id. ids: int64[n]; values: float64[n]."""
 
@@ -37,7 +37,7 @@ class Listed:
     values: Law
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Emitted:
     """A token and what is known of it.
 
