@@ -64,6 +64,25 @@ def test_nothing_of_probability_zero_happens_at_the_largest_u() -> None:
     assert coin.pick(np.array([5e-324, 0.0])) == 0
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.sampled_from([8192, 8193, 9000, 20_480]),
+    share=st.sampled_from([1.0, 0.001]),
+)
+def test_long_arrays_are_picked_from_like_short_ones(seed: int, size: int, share: float) -> None:
+    """The place where the running sum passes u: found in blocks, to rounding, and never where the weight is 0."""
+    rng = np.random.default_rng(seed)
+    weights = rng.random(size) * (rng.random(size) < share)
+    weights[rng.integers(size)] = 0.5
+    coin = FixedCoin(0)
+    for u in (0.0, float(rng.random()), 1 - 2.0**-53):
+        coin.value = u
+        place = coin.pick(weights)
+        sums = np.cumsum(weights)
+        assert weights[place] > 0
+        assert sums[place] - weights[place] - 1e-9 <= u * sums[-1] <= sums[place] + 1e-9
+
+
 def test_weights_of_zero_are_an_error() -> None:
     with pytest.raises(ValueError, match="every weight is 0"):
         RngCoin(1).pick(np.zeros(3))

@@ -40,8 +40,10 @@ def _biased(logits: NDArray[np.floating], sampling: Sampling) -> NDArray[np.floa
 def cool(c: Candidates, temperature: float) -> Candidates:
     """Logits divided by the temperature; at 0 and below only the largest stays (of equals the lowest id)."""
     if temperature <= 0:
-        ties = np.flatnonzero(c.logits == c.logits.max())
-        place = ties[:1] if c.ids is None else ties[[np.argmin(c.ids[ties])]]
+        place = np.array([c.logits.argmax()])
+        if c.ids is not None:
+            ties = np.flatnonzero(c.logits == c.logits[place])
+            place = ties[[np.argmin(c.ids[ties])]]
         return c.keep(place, size=c.size, ordered=True)
     return Candidates(c.logits.astype(np.float64) / temperature, c.ids, c.size, c.vocab, c.ordered)
 

@@ -17,6 +17,8 @@ from draftproof.core.errors import InstrumentError
 from draftproof.core.law import Law
 
 _WORD = 2.0**-53
+_BLOCK = 512
+_LONG = 16 * _BLOCK
 
 
 class Coin(Protocol):
@@ -46,6 +48,24 @@ def _total(weights: Law) -> Law:
     return sums
 
 
+def _invert(weights: Law, u: float) -> int:
+    """The first place where the running sum exceeds u times the total; u in [0, 1). Never one of weight 0."""
+    sums = _total(weights)
+    place = int(np.searchsorted(sums, u * sums[-1], side="right"))
+    return place if place < len(sums) else int(np.flatnonzero(weights)[-1])  # u * total was rounded up to the total
+
+
+def _invert_in_blocks(weights: Law, u: float) -> int:
+    """The same law for long arrays, without one long running sum: first the block, then the place in it."""
+    whole = len(weights) - len(weights) % _BLOCK
+    sums = np.append(weights[:whole].reshape(-1, _BLOCK).sum(axis=1), weights[whole:].sum())
+    block = _invert(sums, u)
+    before = float(sums[:block].sum())
+    left = (u * float(sums.sum()) - before) / float(sums[block])
+    start = block * _BLOCK
+    return start + _invert(weights[start : start + _BLOCK], min(max(left, 0.0), 1 - _WORD))
+
+
 class RngCoin:
     """Draws. Streams are keyed by BLAKE2b of (seed, purpose, place): consecutive seeds have nothing in common.
 
@@ -72,11 +92,7 @@ class RngCoin:
         return self.uniform() * out_of < chance
 
     def pick(self, weights: Law) -> int:
-        sums = _total(weights)
-        place = int(np.searchsorted(sums, self.uniform() * sums[-1], side="right"))
-        if place < len(sums):
-            return place
-        return int(np.flatnonzero(weights)[-1])  # u * total was rounded up to the total
+        return (_invert if len(weights) <= _LONG else _invert_in_blocks)(weights, self.uniform())
 
 
 T = TypeVar("T")

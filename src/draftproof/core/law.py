@@ -62,9 +62,9 @@ class TokenLaw:
         return float(self.p[place]) if place < len(self.ids) and self.ids[place] == token else 0.0
 
     def on(self, ids: Ids) -> Law:
-        """float64[n]: the probabilities of `ids` (ascending)."""
+        """float64[n]: the probabilities of `ids` (ascending); maybe a view."""
         if len(self.ids) == self.vocab:
-            picked: Law = self.p[ids]
+            picked: Law = self.p if len(ids) == self.vocab else self.p[ids]
             return picked
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[place] == ids, self.p[place], 0.0)

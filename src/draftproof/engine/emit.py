@@ -60,9 +60,9 @@ class Emitted:
 def logsumexp(row: NDArray[np.floating]) -> float:
     """log sum exp of a row of logits, to about 1e-7."""
     top = row.max()
-    x = row.astype(np.float64) if len(row) <= _SMALL else row
-    weights = np.exp(x - top)
-    return float(top) + float(np.log(weights.sum(dtype=np.float64)))
+    x = (row.astype(np.float64) if len(row) <= _SMALL else row) - top
+    np.exp(x, out=x)
+    return float(top) + float(np.log(x.sum(dtype=np.float64)))
 
 
 def top_logprobs(row: NDArray[np.floating], n: int, normaliser: float) -> Listed:

@@ -126,19 +126,19 @@ COINS: list[dict[str, Any]] = [
     {"xtc_probability": 0.2, "xtc_threshold": 0.15, "top_k": 5, "temperature": 1.4},
 ]
 COIN_SEEDS = 200
-DIFFERENCES: list[dict[str, Any]] = [
-    {"why": "an impossible token makes the entropy NaN", "typical_p": 0.5, "logit_bias": [[5, False]]},
-    {"why": "k overflows the integer it is cast to", "mirostat": 1, "temperature": 20},
-    {"why": "an impossible token makes the Zipf exponent infinite", "mirostat": 1, "logit_bias": [[5, False]]},
-]
+DIFFERENCES: dict[str, dict[str, Any]] = {
+    "an impossible token makes the entropy NaN": {"typical_p": 0.5, "logit_bias": [[5, False]]},
+    "k overflows the integer it is cast to": {"mirostat": 1, "temperature": 20},
+    "an impossible token makes the Zipf exponent infinite": {"mirostat": 1, "logit_bias": [[5, False]]},
+}
 """Where llama.cpp's float32 arithmetic leaves the law that it describes, and ours does not follow."""
 
 
 class Recorder:
     """Asks one server, keeps what matters of its answers."""
 
-    def __init__(self, url: str) -> None:
-        self.http = httpx2.Client(base_url=url, timeout=30)
+    def __init__(self, http: httpx2.Client) -> None:
+        self.http = http
 
     def ask(self, prompt: list[int], body: dict[str, Any], n: int = 1, *, post: bool = True) -> list[dict[str, Any]]:
         """For each token: its id and the listed values by id."""
@@ -170,41 +170,39 @@ class Recorder:
         return [x + shift for x in raw]
 
 
+def record(url: str) -> dict[str, list[dict[str, Any]]]:
+    """All that the tests compare, asked of one server of an 8-letter model."""
+    with httpx2.Client(base_url=url, timeout=30) as http:
+        return _record(Recorder(http))
+
+
+def _record(recorder: Recorder) -> dict[str, list[dict[str, Any]]]:
+    chains = []
+    for body in CHAINS:
+        tokens = recorder.ask(PROMPTS["story"], body, 12)
+        ids = [t["id"] for t in tokens]
+        rows = [recorder.logits([*PROMPTS["story"], *ids[:i]]) for i in range(len(ids))]
+        chains.append({"body": body, "prompt": PROMPTS["story"], "tokens": tokens, "logits": rows})
+    coins = []
+    for body in COINS:
+        laws = [recorder.ask(PROMPTS["story"], {**body, "seed": s})[0]["listed"] for s in range(COIN_SEEDS)]
+        coins.append({"body": body, "prompt": PROMPTS["story"], "answers": laws})
+    return {
+        "prompts": [{"name": n, "tokens": p, "logits": recorder.logits(p)} for n, p in PROMPTS.items()],
+        "cases": [{"body": b, "answers": {n: recorder.ask(p, b)[0] for n, p in PROMPTS.items()}} for b in CASES],
+        "chains": chains,
+        "coins": coins,
+        "differences": [
+            {"why": why, "body": body, "answer": recorder.ask(PROMPTS["flat"], body)[0]}
+            for why, body in DIFFERENCES.items()
+        ],
+    }
+
+
 def main() -> None:
     """Writes answers.json beside this file."""
     with LlamaWheel(Path(sys.argv[1]), options=EXACT_NUMBERS) as server:
-        recorder = Recorder(server.url)
-        prompts = [{"name": n, "tokens": p, "logits": recorder.logits(p)} for n, p in PROMPTS.items()]
-        cases = [{"body": b, "answers": {n: recorder.ask(p, b)[0] for n, p in PROMPTS.items()}} for b in CASES]
-        chains = []
-        for body in CHAINS:
-            tokens = recorder.ask(PROMPTS["story"], body, 12)
-            ids = [t["id"] for t in tokens]
-            rows = [recorder.logits([*PROMPTS["story"], *ids[:i]]) for i in range(len(ids))]
-            chains.append({"body": body, "prompt": PROMPTS["story"], "tokens": tokens, "logits": rows})
-        coins = [
-            {
-                "body": b,
-                "prompt": PROMPTS["story"],
-                "answers": [recorder.ask(PROMPTS["story"], {**b, "seed": s})[0]["listed"] for s in range(COIN_SEEDS)],
-            }
-            for b in COINS
-        ]
-        differences = [
-            {
-                "why": b["why"],
-                "body": (body := {k: v for k, v in b.items() if k != "why"}),
-                "answer": recorder.ask([0] * 4, body)[0],
-            }
-            for b in DIFFERENCES
-        ]
-    lines: dict[str, list[dict[str, Any]]] = {
-        "prompts": prompts,
-        "cases": cases,
-        "chains": chains,
-        "coins": coins,
-        "differences": differences,
-    }
+        lines = record(server.url)
     text = ",\n".join(
         f'"{name}": [\n' + ",\n".join(json.dumps(x) for x in entries) + "\n]" for name, entries in lines.items()
     )
