@@ -18,6 +18,7 @@ from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.draft.ngram_pool import NgramPool
+from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
 from draftproof.engine.draft.several import FirstOf
 from draftproof.engine.verify import RULES
 from draftproof.engine.verify.exact import answer_law, block_law, law_of, target_law
@@ -29,6 +30,8 @@ TOLERANCE = 1e-12
 DRAFTED = 2
 TOKENS = 3
 _FEW = tuple(t for t in TABLES if t.name in {"plain", "ties", "zeros in q"})
+_COSTS = Costs((1.0, 1.4, 1.7), 0.05)
+"""Rows so dear that what was accepted so far changes how much is drafted."""
 _REPETITIVE = (0, 1, 2, 0, 1, 2, 0, 1)
 _LOOKUP = NgramLookup(size_n=1, size_m=4)
 _NGRAMS = Speculation(
@@ -87,6 +90,10 @@ def _ngram(name: str, backend: TableBackend, drawn: bool) -> Drafter:
 
 def _both(backend: TableBackend, drawn: bool) -> Drafter:
     return FirstOf((_ngram("ngram-cache", backend, drawn), _model(backend, drawn)))
+
+
+def _adaptive(backend: TableBackend, drawn: bool) -> Drafter:
+    return Paced(_model(backend, drawn), LengthPolicy(_COSTS, DRAFTED))
 
 
 _SIMPLE = _Drafting("draft-simple", _model)
@@ -187,6 +194,7 @@ def prove() -> Iterator[Result]:
     for rule in RULES:
         for drafting in _DRAFTINGS:
             yield _exact(rule, drafting)
+        yield _exact(rule, _Drafting("draft-simple, adaptive", _adaptive), tables=_FEW, whole=True)
         yield _exact(rule, _SIMPLE, "memory that cannot be rolled back", tables=_FEW, whole=True, can_truncate=False)
     for rule in (r for r in RULES if not r.refuses(NEUTRAL)):
         for name, sampling in _SAMPLINGS.items():
