@@ -180,7 +180,7 @@ class _Trials:
 
     def coupling(self) -> None:
         """Whether first tokens are the ones that the known random number generator selects from the server's own law."""
-        if self.dialect.name != "llama_server" or self.row is None or not (self.facts.seeds and self.facts.token_ids):
+        if self.row is None or not (self.facts.seeds and self.facts.token_ids):
             return
         row, sampling = self.row, NEUTRAL
         if not row.complete:
