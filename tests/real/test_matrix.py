@@ -12,8 +12,8 @@ import pytest
 from tests.real.modes import MODES
 
 from draftproof.audit import AuditConfig, Report, audit
-from draftproof.checks.check import Verdict
 from draftproof.core.probe import Effort
+from draftproof.core.verdict import Verdict
 
 pytestmark = pytest.mark.real
 
