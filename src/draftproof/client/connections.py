@@ -16,7 +16,7 @@ from collections import deque
 from urllib.parse import urlsplit
 
 _SURELY_OPEN_S = 0.5
-"""No server closes a connection sooner; asking the system every time would cost a switch of threads."""
+"""Few servers close a connection sooner; asking the system every time would cost a switch of threads."""
 
 
 class Connections:
@@ -32,15 +32,15 @@ class Connections:
         self._idle: deque[tuple[http.client.HTTPConnection, float]] = deque()
         self._live: set[socket.socket] = set()
 
-    def take(self) -> http.client.HTTPConnection:
-        """An idle connection that is still open, or a new one. Raises OSError."""
+    def take(self) -> tuple[http.client.HTTPConnection, bool]:
+        """An idle connection that seems open, and True, or a new one, and False. Raises OSError."""
         while self._idle:
             with contextlib.suppress(IndexError):
                 connection, since = self._idle.pop()
                 if time.monotonic() - since < _SURELY_OPEN_S or _is_open(connection.sock):
-                    return connection
+                    return connection, True
                 self.end(connection)
-        return self._connect()
+        return self._connect(), False
 
     def keep(self, connection: http.client.HTTPConnection) -> None:
         """Gives back a connection whose answer was read to its end."""
@@ -55,14 +55,17 @@ class Connections:
         if sock is not None:
             self._live.discard(sock)
 
+    def end_idle(self) -> None:
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self.end(self._idle.pop()[0])
+
     def end_all(self) -> None:
         """Ends all connections, those in use too: their threads wake up at once."""
         for sock in list(self._live):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        while self._idle:
-            with contextlib.suppress(IndexError):
-                self.end(self._idle.pop()[0])
+        self.end_idle()
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._tls is None:
