@@ -36,7 +36,15 @@ from draftproof.audit.events import (
 from draftproof.audit.outcome import exit_code
 from draftproof.checks.check import AnyCheck, Example, Terms
 from draftproof.checks.drafting import DECLARED
-from draftproof.core.errors import BudgetSpent, EvidenceError, InstrumentError, TargetError, Unreachable, UsageError
+from draftproof.core.errors import (
+    BudgetSpent,
+    EvidenceError,
+    EvidenceLost,
+    InstrumentError,
+    TargetError,
+    Unreachable,
+    UsageError,
+)
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Judgement, Verdict
 
@@ -184,6 +192,14 @@ def test_disk_that_is_full_from_the_start_stops_before_the_first_request() -> No
     with pytest.raises(EvidenceError, match="/dev/full"):
         audit(AuditConfig(URL, out=Path("/dev/full")), checks=[SOUND], open_target=target.open)
     assert not target.connected
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_disk_that_is_full_before_the_plan_leaves_nothing_to_report(room: int) -> None:
+    target = FakeTarget(sink=FullDisk(room))
+    with pytest.raises(EvidenceLost, match="No space left") as caught:
+        audit(AuditConfig(URL), checks=[SOUND], open_target=target.open)
+    assert caught.value.exit_code == 3
 
 
 def test_alpha_is_shared_by_the_statistical_checks() -> None:

@@ -4,8 +4,9 @@ import io
 import re
 
 import pytest
+from tests.fakes import FACTS
 
-from draftproof.audit.events import CheckFinished, CheckStarted, Event, PlanMade, Progressed
+from draftproof.audit.events import CheckFinished, CheckStarted, Event, FactsGathered, PlanMade, Progressed
 from draftproof.audit.outcome import Outcome
 from draftproof.audit.plan import Plan, Planned
 from draftproof.checks.check import Terms
@@ -54,3 +55,16 @@ def test_short_audit_shows_nothing() -> None:
 
 def test_nothing_is_drawn_where_there_is_no_terminal() -> None:
     assert drawn(io.StringIO(), EVENTS) == ""
+
+
+def test_bar_is_gone_before_anything_else_is_written() -> None:
+    file = Terminal()
+    progress = ProgressReporter(file)
+    for event in (Progressed("", 2.5), FactsGathered(FACTS)):
+        progress(event)
+    assert "reading what the server says" in file.getvalue()
+    # the last thing drawn is the cursor shown again on an erased line
+    assert re.search(r"\x1b\[\?25h.*\x1b\[2K$", file.getvalue(), re.DOTALL)
+    before = file.getvalue()
+    progress.close()
+    assert file.getvalue() == before

@@ -34,7 +34,7 @@ from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.checks.drafting import DECLARED
-from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, TargetError, Unreachable
+from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, EvidenceLost, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
 from draftproof.core.verdict import Finding, Judgement, Verdict, merge
@@ -69,12 +69,30 @@ class Audit:
         return controls
 
     def run(self, target: Target, controls: Controls, *, dry_run: bool = False) -> Report:
-        """Raises TargetError when the server cannot be asked at all."""
+        """Raises TargetError when the server cannot be asked at all, EvidenceError or EvidenceLost when the disk is full."""
         names = tuple(c.name for c in self.chosen)
-        header = record.Header(
-            record.FORMAT, record.VERSION, __version__, self._started_at, controls.total, names, self.config
+        record.write_header(
+            target.record,
+            record.Header(
+                record.FORMAT, record.VERSION, __version__, self._started_at, controls.total, names, self.config
+            ),
         )
-        record.write_header(target.record, header)
+        try:
+            probe, plan = self._meet(target)
+        except EvidenceError as error:
+            raise EvidenceLost(error.message, error.remedy) from error
+        if dry_run:
+            self.stopped = DRY_RUN
+        else:
+            for check, planned in zip(self.chosen, plan.checks, strict=True):
+                outcome = self._outcome(check, planned, probe, target)
+                self.outcomes.append(outcome)
+                self._save(target, outcome)
+                self.listen(CheckFinished(outcome))
+        return self._finish(controls, probe.facts, plan, target)
+
+    def _meet(self, target: Target) -> tuple[Probe, Plan]:
+        """The server's facts, and what is to be asked of it."""
         before, began = target.requests, time.monotonic()
         probe = target.connect(self._answered)
         probe.facts = _with_declaration(probe.facts, self.config.expect_speculation)
@@ -86,15 +104,7 @@ class Audit:
         plan = make_plan(self.chosen, probe.facts, self.config.effort, shares, round_trip_s)
         record.write_plan(target.record, plan)
         self.listen(PlanMade(plan))
-        if dry_run:
-            self.stopped = DRY_RUN
-        else:
-            for check, planned in zip(self.chosen, plan.checks, strict=True):
-                outcome = self._outcome(check, planned, probe, target)
-                self.outcomes.append(outcome)
-                self._save(target, outcome)
-                self.listen(CheckFinished(outcome))
-        return self._finish(controls, probe.facts, plan, target)
+        return probe, plan
 
     def _outcome(self, check: AnyCheck, planned: Planned, probe: Probe, target: Target) -> Outcome:
         terms = self.config.terms(planned.alpha)

@@ -76,6 +76,7 @@ def predict_sorted(law: Law, u: NDArray[np.float64] | float) -> Prediction:
     law = np.asarray(law, dtype=np.float64)
     order = np.argsort(-law, axis=-1, kind="stable")
     ranked = predict(np.take_along_axis(law, order, axis=-1), u)
+    order = np.broadcast_to(order, (*ranked.tokens.shape, law.shape[-1]))
     tokens = np.take_along_axis(order, ranked.tokens[..., None], axis=-1)[..., 0]
     return Prediction(tokens, ranked.edges)
 

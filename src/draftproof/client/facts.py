@@ -58,16 +58,19 @@ def connect(
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once. One that fails is left out, unless it is the first: then nobody is there."""
+    """Asks every well-known endpoint once. One that fails is left out, unless it is the first: then nobody is there.
+
+    After one without any answer the rest are left out too: each would cost the wait for a restart.
+    """
     answers: dict[str, Exchange] = {}
     for path in WELL_KNOWN:
         try:
             answers[path] = http.get(path)
-        except Unreachable:
-            raise
-        except TargetError:
+        except TargetError as e:
             if not answers:
                 raise
+            if isinstance(e, Unreachable):
+                break
     refused = answers.get("/v1/models")
     if refused is not None and refused.status in (401, 403):
         raise TargetError(f"{http.url} wants an API key ({server_words(refused)}).", _KEY_REMEDY, refused.number)

@@ -58,6 +58,8 @@ class _Trial:
     body: bytes = b""
     reads: tuple[tuple[float, int], ...] = ()
     retry_after: str = ""
+    kept: bool = False
+    """It went over a connection that had been idle."""
     failure: Failure | None = None
     outcome: str = ""
 
@@ -178,7 +180,7 @@ class Http:
 
     def _talk(self, trial: _Trial, method: str, path: str, body: bytes, began: float) -> None:
         try:
-            connection = self._connections.take()
+            connection, trial.kept = self._connections.take()
         except OSError as e:
             raise no_connection(self.url, e, self.limits.connect_s) from e
         whole = False
@@ -243,6 +245,9 @@ class Http:
         if tried >= most or self.stopped.is_set():
             return None
         if trial.failure:
+            if trial.kept and trial.failure.retry:
+                self._connections.end_idle()  # the server closed what it had left open: nothing to wait for
+                return 0.0
             return backoff_s if trial.failure.retry else None
         if trial.status == 429:
             wait_s = _retry_after_s(trial.retry_after)

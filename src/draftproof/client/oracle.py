@@ -25,9 +25,9 @@ AskMany = Callable[[Iterable[Ask]], Iterator[Completion]]
 class Noise:
     """How far the server differs from itself on the same contexts, in nats of log-probability.
 
-    `repeated`: RMS difference of two equal requests, weighted by probability; `paths`: of a request with and one without the prompt
-    cache (None where the cache cannot be switched off); `largest`: the largest difference of any one value with probability above
-    1e-4; `contexts`: how many were tried.
+    `repeated`: RMS difference of two equal requests, weighted by probability; `paths`: of the whole context decoded at once and
+    of its second half decoded on top of a cached first one (None where the cache cannot be switched off); `largest`: the largest
+    difference of any value with probability above 1e-4; `contexts`: how many were tried.
     """
 
     repeated: float
@@ -63,16 +63,20 @@ class Oracle:
         return [row for row in (found[context] for context in contexts) if row is not None]
 
     def noise(self, contexts: Sequence[Prompt]) -> Noise:
-        """Asks every context twice, and once more without the prompt cache where that is possible. Remembers nothing."""
+        """Asks every context by several paths through the server's cache. Remembers nothing."""
         k = self._facts.max_alternatives
         first = self._fresh(contexts, k)
-        again = self._fresh(contexts, k)
-        uncached = self._fresh(contexts, k, self._uncached) if self._uncached else None
-        repeated = [_difference(a, b) for a, b in zip(first, again, strict=True)]
-        paths = [_difference(a, b) for a, b in zip(first, uncached, strict=True)] if uncached else []
+        repeated = [_difference(a, b) for a, b in zip(first, self._fresh(contexts, k), strict=True)]
+        paths: list[tuple[float, float]] = []
+        if self._uncached:
+            whole = self._fresh(contexts, k, self._uncached)
+            self._fresh([c[: len(c) // 2] for c in contexts if len(c) > 1], 1, self._uncached)
+            halves = self._fresh(contexts, k)
+            paths = [_difference(a, b) for a, b in zip(whole, halves, strict=True)]
+            paths += [_difference(a, b) for a, b in zip(whole, first, strict=True)]
         return Noise(
             repeated=_rms([d for d, _ in repeated]),
-            paths=_rms([d for d, _ in paths]) if uncached else None,
+            paths=_rms([d for d, _ in paths]) if self._uncached else None,
             largest=max((worst for _, worst in repeated + paths), default=0.0),
             contexts=len(contexts),
         )

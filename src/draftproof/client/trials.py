@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -57,14 +58,19 @@ class _Trials:
         self.route = dialect.routes[0]
 
     def ask(self, ask: Ask) -> list[Completion]:
-        """Answers, or one with `error`, never an exception but Unreachable."""
+        """Answers, or one with `error` and status 0 when it cannot be used. Raises Unreachable, and TargetError for silence: a
+        server that needed more than that once is not worth waiting for thirty times.
+        """
         route = ask.route or self.route
         call = self.dialect.call(ask, route)
+        began = time.monotonic()
         try:
             return self.dialect.parse(ask, self.http.post(call.path, call.body))
         except Unreachable:
             raise
         except TargetError as e:
+            if time.monotonic() - began >= self.http.limits.silence_s:
+                raise
             return [Completion(ask, e.exchange or 0, route, 0, error=str(e))]
 
     def learn(self, **facts: object) -> None:
@@ -108,10 +114,10 @@ class _Trials:
                     answer = retried
                 else:
                     self.dialect = with_all
-            if answer.status in (401, 403, 404, 501):
-                break
             if answer.error is None:
                 return answer, len(answer.tokens[0].alternatives or ()) if answer.tokens else 0
+            if answer.status not in (400, 422, 500):
+                break
         return self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0] if answer.status in (400, 422, 500) else answer, 0
 
     def _ladder(self) -> Sequence[int]:
@@ -180,7 +186,7 @@ class _Trials:
 
     def coupling(self) -> None:
         """Whether first tokens are the ones that the known random number generator selects from the server's own law."""
-        if self.dialect.name != "llama_server" or self.row is None or not (self.facts.seeds and self.facts.token_ids):
+        if self.row is None or not (self.facts.seeds and self.facts.token_ids):
             return
         row, sampling = self.row, NEUTRAL
         if not row.complete:

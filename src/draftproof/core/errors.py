@@ -5,6 +5,7 @@
     │   └── EvidenceError an evidence file that cannot be read as such (exit 2)
     ├── TargetError       the server under test is at fault (exit 3: nothing certain can be said)
     │   └── Unreachable   no answer at all (exit 4)
+    ├── EvidenceLost      the disk was full before anything could be judged (exit 3)
     ├── BudgetSpent       the requests or seconds that were allowed are used up (exit 3)
     └── InstrumentError   draftproof itself is at fault (exit 70)
 
@@ -53,6 +54,12 @@ class TargetError(DraftproofError):
 
 class Unreachable(TargetError):
     exit_code = 4
+
+
+class EvidenceLost(DraftproofError):
+    """The evidence could not be continued after the first request, and before anything could be judged."""
+
+    exit_code = 3
 
 
 class BudgetSpent(DraftproofError):

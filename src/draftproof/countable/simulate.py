@@ -94,17 +94,13 @@ def _one_token(
 ) -> tuple[Tokens, NDArray[np.bool_]]:
     """Token of each request and whether it was an accepted draft; `accepted_before` counts its block's accepted tokens."""
     rule, step = server.rule, server.step(contexts)
-    ruled, exact = rule.outcome(step), rejection(step)
-    plain = ruled.law if rule.everywhere else step.p
-    drafting = accepted_before < server.drafted
-    by_rule = rng.random(len(contexts)) < server.share
-    if rule.p_min > 0:
-        inside = accepted_before > 0
-        drafting &= ~inside | (step.draft.max(axis=-1) >= rule.p_min)
-        by_rule &= ~inside
+    first, later, exact = rule.outcome(step), rule.later(step), rejection(step)
+    ruled = _choose(accepted_before == 0, first, later)
+    by_rule = (rng.random(len(contexts)) < server.share) | (rule.p_min > 0) & (accepted_before > 0)
     outcome = _choose(by_rule, ruled, exact)
-    accepted = np.where(drafting[:, None], outcome.accepted, 0.0)
-    instead = np.where(drafting[:, None], outcome.instead, plain)
+    drafting = (accepted_before < server.drafted)[:, None]
+    accepted = np.where(drafting, outcome.accepted, 0.0)
+    instead = np.where(drafting, outcome.instead, first.law if rule.everywhere else step.p)
     drawn = _draw(np.concatenate([accepted, instead], axis=1), rng)
     vocabulary = server.model.vocabulary
     return drawn % vocabulary, drawn < vocabulary

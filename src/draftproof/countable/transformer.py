@@ -1,6 +1,6 @@
 """A float64 forward pass of a llama-architecture model, which knows nothing of libllama.
 
-Every context that was asked for keeps its keys and values, so a context one token longer costs one token; many contexts
+The contexts asked for last keep their keys and values, so a context one token longer costs one token; many contexts
 of one length are computed together. Sources of the parts: RMSNorm arXiv 1910.07467, RoPE 2104.09864 (adjacent pairs, as
 llama GGUF files store them), grouped queries 2305.13245, SwiGLU 2002.05202.
 """
@@ -23,6 +23,8 @@ Context: TypeAlias = tuple[int, ...]
 Array: TypeAlias = NDArray[np.float64]
 
 BATCH = 2048
+REMEMBERED = 40_000
+"""Contexts (about 1.5 kB each) after which the memory starts afresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ class Transformer:
 
     def logprobs(self, contexts: Sequence[Context]) -> Law:
         """float64[len(contexts), vocabulary]: log-softmax of the logits after each context."""
-        rows = self._rows(contexts)
-        law: Law = self._memory.logprobs[rows]
+        memory, rows = self._remembered(contexts)
+        law: Law = memory.logprobs[rows]
         return law
 
     def logits(self, contexts: Sequence[Context]) -> Law:
@@ -105,22 +107,26 @@ class Transformer:
 
     def hidden(self, contexts: Sequence[Context]) -> Array:
         """float64[len(contexts), width]: what the output head sees after each context."""
-        rows = self._rows(contexts)
-        return self._memory.hidden[rows]
+        memory, rows = self._remembered(contexts)
+        return memory.hidden[rows]
 
-    def _rows(self, contexts: Sequence[Context]) -> list[int]:
-        index = self._memory.index
+    def _remembered(self, contexts: Sequence[Context]) -> tuple[Memory, list[int]]:
+        """The memory that holds all these contexts, and their rows in it."""
         with self._lock:
+            index = self._memory.index
             try:
-                return [index[c] for c in contexts]
+                return self._memory, [index[c] for c in contexts]
             except KeyError:
                 pass
+            if len(index) > REMEMBERED:
+                self._memory = Memory(self.architecture)
+                index = self._memory.index
             for context in contexts:
                 self._validate(context)
             for level in self._memory.missing(contexts):
                 for start in range(0, len(level), BATCH):
                     self._extend(level[start : start + BATCH])
-            return [index[c] for c in contexts]
+            return self._memory, [index[c] for c in contexts]
 
     def _validate(self, context: Context) -> None:
         if not context:

@@ -16,7 +16,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from draftproof.audit.events import AuditFinished, CheckFinished, CheckStarted, Event, PlanMade, Progressed
+from draftproof.audit.events import (
+    AuditFinished,
+    CheckFinished,
+    CheckStarted,
+    Event,
+    FactsGathered,
+    PlanMade,
+    Progressed,
+)
 
 PATIENCE_S = 2.0
 
@@ -24,7 +32,7 @@ PATIENCE_S = 2.0
 class ProgressReporter:
     """Listens to an audit and draws on `file`; events may come from any thread. Draws nothing where there is no terminal.
 
-    Must hear of a CheckFinished before anything else writes to the terminal: it takes the bar away. `close` at the end.
+    Must hear of every event before anything else writes about it to the terminal: it takes the bar away. `close` at the end.
     """
 
     def __init__(self, file: IO[str], patience_s: float = PATIENCE_S) -> None:
@@ -51,7 +59,7 @@ class ProgressReporter:
                 case CheckFinished():
                     self._left.pop(event.outcome.check, None)
                     self._stop()
-                case AuditFinished():
+                case FactsGathered() | AuditFinished():
                     self._stop()
                 case _:
                     pass

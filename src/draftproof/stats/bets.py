@@ -9,7 +9,7 @@ import numpy as np
 
 from draftproof.core.distribution import Law
 from draftproof.stats.blocks import LENGTHS, BlockBets, Relative
-from draftproof.stats.faults import Needs, Rule, rejection
+from draftproof.stats.faults import Needs, Rule
 from draftproof.stats.learners import Ints, Rows, context_learners, pooled_learners
 from draftproof.stats.verification import Step
 
@@ -19,9 +19,9 @@ SHARES = (1.0, 0.85, 0.5, 0.2, 0.05)
 BLOCKS = 0.5
 """Part of a drafted rule's money on `blocks`, the rest on SHARES. Rules that decide every token have no blocks."""
 
-DRAFTED_WEIGHTS = (0.25, 0.35, 0.2, 0.1, 0.1)
-EVERYWHERE_WEIGHTS = (0.84, 0.04, 0.04, 0.04, 0.04)
-"""Weights of SHARES for rules that decide drafted tokens, and for those that decide every token."""
+PARTIAL_WEIGHTS = (0.1, 0.3, 0.3, 0.2, 0.1)
+WHOLE_WEIGHTS = (0.84, 0.04, 0.04, 0.04, 0.04)
+"""Weights of SHARES for rules that are likely to hold for a part of the tokens, and for the others."""
 
 NAMED, POOLED, CONTEXT = 0.5, 0.25, 0.25
 
@@ -71,11 +71,11 @@ class Bets:
         self.log_weights: Law = np.log(weights / weights.sum())
 
     def _named(self) -> list[Bet]:
-        each = NAMED / len(self.faults)
+        each = NAMED / max(len(self.faults), 1)
         shares = [
             Bet(f.name, f.name, share, each * weight * (1.0 if f.everywhere else 1 - BLOCKS))
             for f in self.faults
-            for share, weight in zip(SHARES, EVERYWHERE_WEIGHTS if f.everywhere else DRAFTED_WEIGHTS, strict=True)
+            for share, weight in zip(SHARES, PARTIAL_WEIGHTS if f.partial else WHOLE_WEIGHTS, strict=True)
         ]
         blocks = [Bet(f.name, f.name, 1.0, each * BLOCKS / len(LENGTHS), k) for f in self._drafted for k in LENGTHS]
         return shares + blocks
@@ -88,13 +88,8 @@ class Bets:
         """Factors of n tokens that all have p(x) > 0; the learners know them afterwards."""
         relative, chi2 = self._against_faults(rows)
         ratios = relative.first_accepted + relative.first_instead
-        stakes = [
-            (
-                ratios[:, :, None] * SHARES + (1 - np.array(SHARES)),
-                np.broadcast_to(SHARES, (*ratios.shape, len(SHARES))),
-                chi2,
-            )
-        ]
+        shares = np.broadcast_to(SHARES, (*ratios.shape, len(SHARES)))
+        stakes = [(1 - shares + shares * ratios[:, :, None], shares, chi2)]
         if self._drafted:
             which = [j for j, f in enumerate(self.faults) if not f.everywhere]
             stakes.append((*self._blocks.factors(rows, relative.of(slice(None), which)), chi2[:, which]))
@@ -110,32 +105,25 @@ class Bets:
         return logs
 
     def _against_faults(self, rows: Rows) -> tuple[Relative, Law]:
-        n = len(rows)
         first, where = _distinct(rows)
         p = rows.p[first]
         step = Step(p, *(None if a is None else a[first] for a in (rows.q, rows.next_top)))
-        exact = rejection(step)
-        out = np.zeros((4, n, len(self.faults)))
-        chi2 = np.zeros((n, len(self.faults)))
+        out = np.zeros((4, len(rows), len(self.faults)))
+        chi2 = np.zeros((len(rows), len(self.faults)))
 
-        def at_x(law: Law) -> Law:
-            return np.divide(law, p, out=np.zeros_like(p), where=p > 0)[where, rows.x]
+        def relative(law: Law) -> Law:
+            return np.divide(law, p, out=np.zeros_like(p), where=p > 0)
 
-        later = at_x(exact.accepted), at_x(exact.instead)
         for j, fault in enumerate(self.faults):
-            if fault.needs is Needs.LOOKAHEAD and rows.next_top is None:
-                out[1, :, j] = out[3, :, j] = 1.0
+            if fault.needs is Needs.LOOKAHEAD and step.next_top is None:
+                out[1::2, :, j] = 1.0
                 continue
             outcome = fault.outcome(step)
-            out[0, :, j], out[1, :, j] = at_x(outcome.accepted), at_x(outcome.instead)
-            out[2:, :, j] = out[:2, :, j]
-            if fault.p_min > 0:
-                drafting = (step.draft.max(axis=-1) >= fault.p_min)[where]
-                out[2, :, j] = np.where(drafting, later[0], 0.0)
-                out[3, :, j] = np.where(drafting, later[1], 1.0)
+            later = fault.later(step) if fault.p_min > 0 else outcome
+            for i, law in enumerate((outcome.accepted, outcome.instead, later.accepted, later.instead)):
+                out[i, :, j] = relative(law)[where, rows.x]
             if self.noise > 0:
-                relative = np.divide(outcome.law, p, out=np.zeros_like(p), where=p > 0)
-                chi2[:, j] = np.einsum("nv,nv->n", p, (relative - 1) ** 2)[where]
+                chi2[:, j] = np.einsum("nv,nv->n", p, (relative(outcome.law) - 1) ** 2)[where]
         return Relative(*out), chi2
 
 

@@ -44,7 +44,8 @@ class Needs(IntEnum):
 class Rule:
     """How a token is decided. `description` completes "the server ...".
 
-    `everywhere`: the rule also decides tokens that were not drafted. `p_min` > 0: a draft ends before the token at whose
+    `everywhere`: the rule also decides tokens that were not drafted. `partial`: it is likely to hold for a part of the
+    drafted tokens only (False where other entries stand for less of the same). `p_min` > 0: a draft ends before the token at whose
     place the draft's top probability is lower, and `outcome` holds for its first token only; the others are verified exactly.
     """
 
@@ -53,6 +54,7 @@ class Rule:
     needs: Needs
     outcome: Callable[[Step], Outcome]
     everywhere: bool = False
+    partial: bool = True
     p_min: float = 0.0
 
     def law(self, step: Step) -> Law:
@@ -62,6 +64,14 @@ class Rule:
         if self.needs >= Needs.LOOKAHEAD and step.next_top is None:
             raise ValueError(f"{self.name} needs the draft's law after each token")
         return self.outcome(step).law
+
+    def later(self, step: Step) -> Outcome:
+        """The outcome at the second and later tokens of a draft; where the draft has ended, a draw from the target."""
+        if self.p_min <= 0:
+            return self.outcome(step)
+        drafting = step.draft.max(axis=-1, keepdims=True) >= self.p_min
+        exact = rejection(step)
+        return Outcome(np.where(drafting, exact.accepted, 0.0), np.where(drafting, exact.instead, step.p))
 
 
 def rejection(step: Step) -> Outcome:
@@ -118,6 +128,10 @@ def _threshold(limit: float) -> Callable[[Step], Outcome]:
 
 def _lenient(factor: float) -> Callable[[Step], Outcome]:
     return lambda s: verify(s.draft, ratio(s.p, factor * s.draft), residual(s.p, s.draft))
+
+
+def _coin_toss(rate: float) -> Callable[[Step], Outcome]:
+    return lambda s: verify(s.draft, np.full_like(s.p, rate), s.p)
 
 
 def _draft_temperature(temperature: float) -> Callable[[Step], Outcome]:
@@ -183,7 +197,9 @@ FAULTS: tuple[Rule, ...] = (
         _D,
         _draft_top_index_residual,
     ),
-    Rule("greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True),
+    Rule(
+        "greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True, partial=False
+    ),
     Rule(
         "greedy_acceptance",
         "accepts a draft only if it is the target's most likely token, and else draws from the target",
@@ -263,11 +279,15 @@ FAULTS: tuple[Rule, ...] = (
         Rule(f"lenient_ratio_{c:g}", f"accepts with probability p/({c:g} q) instead of p/q", _D, _lenient(c))
         for c in (0.8, 0.95)
     ),
-    Rule(
-        "coin_toss_acceptance",
-        "accepts drafts by a coin toss that ignores the target (synthetic acceptance)",
-        _D,
-        lambda s: Outcome(s.draft, np.zeros_like(s.p)),
+    *(
+        Rule(
+            f"coin_toss_acceptance_{rate:g}",
+            f"accepts {rate:.0%} of the drafts by a coin toss that ignores the target (synthetic acceptance)",
+            _D,
+            _coin_toss(rate),
+            partial=False,
+        )
+        for rate in (1.0, 0.5, 0.25)
     ),
     *(
         Rule(
@@ -286,11 +306,24 @@ FAULTS: tuple[Rule, ...] = (
             _T,
             _target_temperature(t),
             everywhere=True,
+            partial=False,
         )
         for t in (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
     ),
-    Rule("top_p_0.95", "keeps only the most likely 95 % (top-p) unasked", _T, _target_nucleus(0.95), everywhere=True),
     Rule(
-        "min_p_0.05", "drops tokens below .05 of the top one (min-p) unasked", _T, _target_min_p(0.05), everywhere=True
+        "top_p_0.95",
+        "keeps only the most likely 95 % (top-p) unasked",
+        _T,
+        _target_nucleus(0.95),
+        everywhere=True,
+        partial=False,
+    ),
+    Rule(
+        "min_p_0.05",
+        "drops tokens below .05 of the top one (min-p) unasked",
+        _T,
+        _target_min_p(0.05),
+        everywhere=True,
+        partial=False,
     ),
 )

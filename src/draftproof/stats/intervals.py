@@ -101,7 +101,7 @@ def mean_upper(count: ArrayLike, n: int, error: float, zero_weight: float = 0.2)
         mean < (1 - (error weight)^(1/n) exp(-lambda count/n)) / h.
 
     lambda = infinity with weight `zero_weight` is the bet on "never": with count 0 the bound is
-    1 - (error zero_weight)^(1/n). The result is concave in the count.
+    1 - (error zero_weight)^(1/n). From count 1 on the result is concave in the count.
     """
     k = _checked(count, n, error)
     if not 0 < zero_weight < 1:

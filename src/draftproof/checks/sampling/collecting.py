@@ -16,6 +16,8 @@ from draftproof.core.ask import Completion
 from draftproof.core.probe import Effort, Probe
 
 FIRST_BATCH = 64
+DOUBLING = 2048
+"""Batches double up to here; then they grow by a quarter, so that no audit goes far beyond what it needs."""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 5.0, Effort.STANDARD: 40.0, Effort.DEEP: 1200.0}
@@ -88,7 +90,7 @@ def _batches(probe: Probe) -> Iterator[int]:
     while done < MOST_SAMPLES[probe.effort]:
         yield size
         done += size
-        size = done
+        size = done if done < DOUBLING else done // 4
 
 
 def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int) -> None:

@@ -70,7 +70,9 @@ class Findings:
         """Nothing is said where the laws themselves are too uncertain."""
         if self.evidence.noise <= NOISE_LIMIT:
             return None
-        text = f"the laws to compare with are uncertain by {self.evidence.noise:.2f} nat (RMS), too much to judge samples"
+        text = (
+            f"the laws to compare with are uncertain by {self.evidence.noise:.2f} nat (RMS), too much to judge samples"
+        )
         return self._judgement(Verdict.INCONCLUSIVE, text, missing="a server with less numerical noise")
 
     def failed(self) -> Judgement | None:

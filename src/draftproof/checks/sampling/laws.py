@@ -22,6 +22,9 @@ EDGE = 0.02
 kept is then a matter of rounding."""
 EDGE_NOISE = 20
 
+LOOK_AHEAD = 8000
+"""Contexts after which the draft's next step is still worked out, nine times the work of the others."""
+
 Prefix = tuple[int, ...]
 
 
@@ -69,7 +72,8 @@ class LawBook:
         widest = max((len(r.row.ids) for r in rows), default=1)
         self.cells = known.vocabulary if known else vocabulary if complete and vocabulary else widest + 1
         self._p: dict[tuple[int, Prefix], Law | None] = {}
-        self._q: dict[tuple[int, Prefix], tuple[Law, Law]] = {}
+        self._q: dict[tuple[int, Prefix], Law] = {}
+        self._next_top: dict[tuple[int, Prefix], Law] = {}
 
     def laws(self, number: int, stream: Stream, tokens: Sequence[tuple[Prefix, int]]) -> Laws:
         """The laws of tokens, each given as (prefix, token number), of one stream."""
@@ -82,10 +86,11 @@ class LawBook:
         x = np.array([self._cell(number, stream, prefix, token) for prefix, token in tokens], dtype=np.int64)
         if self.known is None:
             return Laws(p, None, None, x, usable, self.by_id)
-        pairs = [self._q[number, prefix] for prefix, _ in tokens]
-        q = np.array([q for q, _ in pairs]).reshape(p.shape)
-        top = np.array([top for _, top in pairs]).reshape(p.shape)
-        return Laws(p, q, top, x, usable, self.by_id)
+        keys = [(number, prefix) for prefix, _ in tokens]
+        q = np.array([self._q[key] for key in keys]).reshape(p.shape)
+        if not all(key in self._next_top for key in keys):
+            return Laws(p, q, None, x, usable, self.by_id)
+        return Laws(p, q, np.array([self._next_top[key] for key in keys]).reshape(p.shape), x, usable, self.by_id)
 
     def _fill(self, number: int, stream: Stream, prefixes: Sequence[Prefix]) -> None:
         new = [prefix for prefix in prefixes if (number, prefix) not in self._p]
@@ -96,14 +101,18 @@ class LawBook:
                 self._p[number, prefix] = self._of_row(self._rows.get((number, prefix)), stream.sampling)
             return
         contexts = [_ids(stream, prefix) for prefix in new]
+        temperature = stream.sampling.temperature
         raw = self.known.target_many(contexts)
-        drafts = np.exp(_tempered(self.known.draft_many(contexts), stream.sampling.temperature))
-        after = [(*c, token) for c in contexts for token in range(self.cells)]
-        tops = np.exp(_tempered(self.known.draft_many(after), stream.sampling.temperature)).max(axis=-1)
-        for prefix, c, logits, q, top in zip(new, contexts, raw, drafts, tops.reshape(len(new), -1), strict=True):
+        drafts = np.exp(_tempered(self.known.draft_many(contexts), temperature))
+        for prefix, c, logits, q in zip(new, contexts, raw, drafts, strict=True):
             clear = not _is_close(logits, stream.sampling.top_k, self.edge)
             self._p[number, prefix] = shape(logits, c, stream.sampling) if clear else None
-            self._q[number, prefix] = (q, top)
+            self._q[number, prefix] = q
+        if len(self._next_top) + len(new) > LOOK_AHEAD:
+            return
+        after = [(*c, token) for c in contexts for token in range(self.cells)]
+        tops = np.exp(_tempered(self.known.draft_many(after), temperature)).max(axis=-1).reshape(len(new), -1)
+        self._next_top.update({(number, prefix): top for prefix, top in zip(new, tops, strict=True)})
 
     def _of_row(self, row: OracleRow | None, sampling: Sampling) -> Law | None:
         """The law over cells from an oracle row, or None when the row does not determine it."""

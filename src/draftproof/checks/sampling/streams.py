@@ -50,7 +50,7 @@ def conditions(probe: Probe) -> list[Condition]:
 
     Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters.
     """
-    long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 4096}[probe.effort]
+    long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 1024}[probe.effort]
     if is_small(probe):
         first, second, third = ordinary(probe, 3)
         return [

@@ -1,0 +1,81 @@
+"""The auditor on a real llama-server, in every mode: what it must find, and what it must not.
+
+The seeds of the audits are fixed, so that a verdict is the same on every run on one machine. By the audits' error budget a
+sound aspect fails at most once in a million audits; a pass of a faulty one is bounded by each check's statement.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.real.modes import MODES
+
+from draftproof.audit import AuditConfig, Report, audit
+from draftproof.core.probe import Effort
+from draftproof.core.verdict import Verdict
+
+pytestmark = pytest.mark.real
+
+PASS, FAIL, NA, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABLE, Verdict.INCONCLUSIVE
+COLUMNS = (
+    "logprobs/placeholder",
+    "logprobs/rescored",
+    "sampling/distribution",
+    "sampling/greedy_parity",
+    "self_report/speculation_reported",
+    "self_report/speculation_switch",
+)
+EXPECTED = {
+    "no draft": (PASS, PASS, PASS, PASS, PASS, NA),
+    "draft-simple": (FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "draft-simple, probabilistic": (FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "ngram-simple": (FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "ngram-mod": (FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "synth_len": (FAIL, FAIL, FAIL, FAIL, FAIL, NA),
+    "synth_rates": (FAIL, FAIL, FAIL, FAIL, FAIL, NA),
+}
+
+
+def audited(mode: str, pair: tuple[Path, Path], out: Path, effort: Effort, checks: tuple[str, ...] = ()) -> Report:
+    with MODES[mode].server(*pair) as server:
+        return audit(AuditConfig(server.url, effort=effort, checks=checks, seed=20, out=out / "evidence.jsonl.gz"))
+
+
+def verdicts(report: Report) -> dict[str, Verdict]:
+    return {o.check: o.judgement.verdict for o in report.outcomes}
+
+
+def summary(report: Report, check: str) -> str:
+    return next(o.judgement.summary for o in report.outcomes if o.check == check)
+
+
+@pytest.mark.parametrize("mode", EXPECTED)
+def test_every_mode_gets_its_verdicts(mode: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    report = audited(mode, pair, tmp_path, Effort.STANDARD)
+    found = verdicts(report)
+    assert tuple(found[c] for c in COLUMNS) == EXPECTED[mode], "\n".join(summary(report, c) for c in COLUMNS)
+    observed = summary(report, "self_report/speculation_observed")
+    assert found["self_report/speculation_observed"] is PASS
+    assert observed.startswith("not seen" if mode == "no draft" else "on")
+    assert report.exit_code == (0 if mode == "no draft" else 1)
+    assert found["randomness/seeds"] is PASS
+    assert found["stopping/budget"] is PASS
+
+
+@pytest.mark.parametrize("mode", ["synth_len", "synth_rates"])
+def test_synthetic_acceptance_is_named_for_what_it_does(mode: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    report = audited(mode, pair, tmp_path, Effort.QUICK, ("sampling/distribution",))
+    assert "they fit the rule: draft_top" in summary(report, "sampling/distribution")
+
+
+@pytest.mark.parametrize("effort", [Effort.QUICK, Effort.STANDARD])
+def test_a_small_bias_never_gets_a_certificate(effort: Effort, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    report = audited("p_min and n_min", pair, tmp_path, effort, ("sampling/distribution",))
+    assert verdicts(report)["sampling/distribution"] in (FAIL, INCONCLUSIVE)
+
+
+def test_a_small_bias_fails_at_deep_effort_with_its_rule_named(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    report = audited("p_min and n_min", pair, tmp_path, Effort.DEEP, ("sampling/distribution",))
+    assert verdicts(report)["sampling/distribution"] is FAIL
+    assert "short_drafts_dropped" in summary(report, "sampling/distribution")

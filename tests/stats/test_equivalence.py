@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from draftproof.core.distribution import Law, total_variation
+from draftproof.stats.equivalence import mean_tv_upper, tv_upper
+from draftproof.stats.intervals import beta_binomial_upper, clopper_pearson_upper, mean_upper
+
+P = np.array([0.345, 0.452, 0.203])
+
+
+def test_bound_is_the_largest_over_all_sets() -> None:
+    counts, n, error = np.array([30, 55, 15]), 100, 0.01
+    by_hand = max(
+        float(clopper_pearson_upper(counts[list(a)].sum(), n, error)) - P[list(a)].sum()
+        for a in ([0], [1], [2], [0, 1], [0, 2], [1, 2])
+    )
+    bound = tv_upper(counts, P, error)
+    assert bound.bound == pytest.approx(by_hand)
+    assert bound.estimate == pytest.approx(total_variation(counts / n, P))
+    assert bound.n == n
+    assert bound.error == error
+
+
+def test_anytime_bound_is_the_largest_over_all_sets() -> None:
+    counts, n, error = np.array([30, 55, 15]), 100, 0.01
+    by_hand = max(
+        float(beta_binomial_upper(counts[list(a)].sum(), n, error, 200 * m, 200 * (1 - m))) - m
+        for a in ([0], [1], [2], [0, 1], [0, 2], [1, 2])
+        for m in [float(P[list(a)].sum())]
+    )
+    assert tv_upper(counts, P, error, anytime=True).bound == pytest.approx(by_hand)
+
+
+def test_pooled_bound_covers_every_choice_of_sets_and_little_more() -> None:
+    rng = np.random.default_rng(1)
+    for fixed, upper in ((True, clopper_pearson_upper), (False, mean_upper)):
+        p = rng.dirichlet(np.ones(4), size=2)
+        counts = np.stack([rng.multinomial(300, p[0]), rng.multinomial(100, p[1])])
+        exact = 0.0
+        for chosen in product([0, 1], repeat=8):
+            sets = np.array(chosen).reshape(2, 4)
+            mass = (counts.sum(axis=1) / 400 * (sets * p).sum(axis=1)).sum()
+            exact = max(exact, float(upper((sets * counts).sum(), 400, 0.01)) - mass)
+        bound = mean_tv_upper(counts, p, 0.01, fixed_visits=fixed).bound
+        assert exact - 1e-12 <= bound <= exact + 0.01
+
+
+def test_many_cells_use_a_bound_that_is_never_smaller() -> None:
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(12))
+    counts = rng.multinomial(2000, p)
+    padded = np.r_[counts, 0], np.r_[p, 0.0]
+    for anytime in (False, True):
+        few, many = tv_upper(counts, p, 0.01, anytime), tv_upper(*padded, 0.01, anytime)
+        assert many.bound >= few.bound - 1e-9
+        assert many.bound <= 1.6 * few.bound
+        assert many.estimate == pytest.approx(few.estimate)
+
+
+@pytest.mark.parametrize("anytime", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 0.03, 0.2])
+def test_bound_covers_the_true_distance(shift: float, anytime: bool) -> None:
+    """1000 samples of 400 at 5 %: a miss rate of exactly 5 % exceeds 86 with probability 1e-6."""
+    rng = np.random.default_rng(3)
+    r = P + shift * np.array([1, -0.5, -0.5])
+    missed = sum(
+        tv_upper(counts, P, 0.05, anytime).bound < total_variation(P, r)
+        for counts in rng.multinomial(400, r, size=1000)
+    )
+    assert missed <= 86
+
+
+def test_mean_bound_covers_when_contexts_depend_on_earlier_tokens() -> None:
+    """1000 walks of 300 tokens at 5 %, each token choosing the next context: more than 86 misses have probability 1e-6."""
+    rng = np.random.default_rng(4)
+    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
+    r = np.array([[0.55, 0.25, 0.2], [0.1, 0.6, 0.3], [0.1, 0.3, 0.6]])
+    distance = 0.5 * np.abs(p - r).sum(axis=1)
+    walks, steps = 1000, 300
+    state, visits, counts = np.zeros(walks, dtype=int), np.zeros((walks, 3)), np.zeros((walks, 3, 3))
+    every = np.arange(walks)
+    for _ in range(steps):
+        x = (rng.random(walks)[:, None] > np.cumsum(r[state], axis=1)).sum(axis=1)
+        visits[every, state] += 1
+        counts[every, state, x] += 1
+        state = x
+    missed = sum(mean_tv_upper(c, p, 0.05).bound < (v @ distance) / steps for c, v in zip(counts, visits, strict=True))
+    assert missed <= 86
+
+
+def expected_bound(p: Law, n: int, error: float, anytime: bool = False) -> float:
+    rng = np.random.default_rng(5)
+    return float(np.mean([tv_upper(c, p, error, anytime).bound for c in rng.multinomial(n, p, size=200)]))
+
+
+def test_width_at_an_exact_server() -> None:
+    assert expected_bound(P, 1000, 0.05) == pytest.approx(0.042, abs=0.002)
+    assert expected_bound(P, 10_000, 0.001) == pytest.approx(0.020, abs=0.001)
+    assert expected_bound(P, 1000, 0.001, anytime=True) < 1.35 * expected_bound(P, 1000, 0.001)
+
+
+def test_nothing_seen_bounds_nothing() -> None:
+    assert tv_upper([0, 0, 0], P, 0.05).bound == 1
+    assert mean_tv_upper(np.zeros((2, 3)), np.stack([P, P]), 0.05).bound == 1
+    assert mean_tv_upper(np.zeros((2, 3)), np.stack([P, P]), 0.05).estimate == 0
+
+
+def test_an_impossible_token_leaves_no_small_bound() -> None:
+    assert tv_upper([0, 50, 50], [0.5, 0.5, 0.0], 0.01).bound > 0.5
+
+
+@pytest.mark.parametrize(
+    ("counts", "p", "message"),
+    [([1, 2], [0.5, 0.25, 0.25], "shape"), ([-1, 2], [0.5, 0.5], "nonnegative"), ([1, 2], [0.5, 0.6], "sum to 1")],
+)
+def test_bad_input_is_refused(counts: list[int], p: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tv_upper(counts, p, 0.05)
+
+
+def test_statement_carries_what_it_rests_on() -> None:
+    bound = mean_tv_upper([[50, 50], [20, 30]], [[0.5, 0.5], [0.4, 0.6]], 0.001)
+    said = bound.statement("tokens and the target's law")
+    assert said.n == 150
+    assert said.error_probability == 0.001
+    assert said.values["contexts"] == 2
+    assert "anytime-valid" in said.method
+    assert "tokens and the target's law" in said.text
