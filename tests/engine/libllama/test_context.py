@@ -67,6 +67,16 @@ def test_a_full_sequence_is_refused_and_the_others_go_on(context: Context) -> No
     assert read(context, PROMPT, sequence=1).shape == (5, 8)
 
 
+def test_sequences_that_share_their_cells_can_run_out_of_them(target: Model) -> None:
+    with Context(target, exact(128, sequences=2, unified=True, batch=256)) as shared:
+        assert shared.tokens == 256
+        shared.decode(rows([0] * 200, last=0))
+        with pytest.raises(ContextFull, match="no room"):
+            shared.decode(rows([0] * 100, sequence=1, last=0))
+        assert (shared.length(0), shared.length(1)) == (200, 0)
+        shared.decode(rows([0] * 50, sequence=1, last=0))
+
+
 def test_the_result_is_a_read_only_view_of_the_last_call(context: Context) -> None:
     first = context.decode(rows(PROMPT))
     with pytest.raises(ValueError, match="read-only"):

@@ -21,6 +21,7 @@ from draftproof.engine.libllama.owner import Owner
 
 MOST_SEQUENCES = 256
 """A limit that is compiled into libllama."""
+NO_FREE_CELL = 1
 MOST_CELLS = 2**31 - 2**16
 """libllama counts them in 32 bits, rounded up for each sequence."""
 
@@ -129,6 +130,10 @@ class Context(Owner):
         if code:
             for sequence, length in lengths.items():
                 self.remove(sequence, length)
+            if code == NO_FREE_CELL:
+                raise ContextFull(
+                    f"The memory of {self.options.sequences} sequences has no room for {len(rows)} tokens more."
+                )
             raise DecodeFailed(code, self.library.log.trouble())
         return self.logits(wanted)
 

@@ -43,10 +43,10 @@ class InvalidBatch(UsageError):
 
 
 class DecodeFailed(InstrumentError):
-    """`code` is what llama_decode returned: 1 no free cell, 2 aborted, -1 invalid batch, below -1 fatal."""
+    """`code` is what llama_decode returned: 2 aborted, -1 invalid batch, below -1 fatal."""
 
     def __init__(self, code: int, log: str) -> None:
-        reason = {1: "no free cell in the memory", 2: "aborted", -1: "invalid batch"}.get(code, "fatal error")
+        reason = {2: "aborted", -1: "invalid batch"}.get(code, "fatal error")
         super().__init__(f"The model could not read a batch: {reason} (code {code}). {log}".rstrip())
         self.code = code
 
