@@ -102,25 +102,15 @@ class LlamaBackend:
         The rows are read-only. Those of the last call of libllama are a view of its memory, the others are copies.
         """
         pieces = self._pieces(feeds)
-        most_rows = self.max_rows_exact if self.options.strict else self.memory.batch
-        calls = group(pieces, most_rows, self.memory.outputs, unequal=self.options.context.unified)
-        found: list[list[Rows]] = [[] for _ in feeds]
         try:
-            for call in calls:
-                logits = self._read(call)
-                if call is not calls[-1]:
-                    logits = logits.copy()
-                at = 0
-                for piece in call:
-                    found[piece.feed].append(logits[at : at + piece.rows])
-                    at += piece.rows
+            rows = [self._read(pieces)] if len(pieces) == 1 else self._read_all(pieces, len(feeds))
         except BaseException:
             for feed in feeds:
                 self._own(feed).go_back()
             raise
         for feed in feeds:
             self._own(feed).tokens.extend(feed.tokens)
-        return [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in found]
+        return rows
 
     def close(self) -> None:
         self.model.close()
@@ -154,6 +144,20 @@ class LlamaBackend:
             whole = Piece(i, sequence.number, sequence.length, feed.tokens, rows)
             pieces += cut(whole, self.memory.batch, self.memory.outputs)
         return pieces
+
+    def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
+        most_rows = self.max_rows_exact if self.options.strict else self.memory.batch
+        calls = group(pieces, most_rows, self.memory.outputs, unequal=self.options.context.unified)
+        found: list[list[Rows]] = [[] for _ in range(feeds)]
+        for call in calls:
+            logits = self._read(call)
+            if call is not calls[-1]:
+                logits = logits.copy()
+            at = 0
+            for piece in call:
+                found[piece.feed].append(logits[at : at + piece.rows])
+                at += piece.rows
+        return [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in found]
 
     def _read(self, call: list[Piece]) -> Rows:
         rows = [

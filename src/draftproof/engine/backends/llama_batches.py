@@ -8,14 +8,13 @@ only batches with equally many rows for each sequence are put together: libllama
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_JOINED = 16
 """A piece with more rows gains nothing from company: its own rows keep the processor busy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Part of what one sequence reads: `tokens` from position `start` on, with logits after the last `rows` of them.
 
     `feed` is the number of the request that it belongs to, `sequence` that of the sequence.
@@ -33,6 +32,8 @@ def cut(piece: Piece, chunk: int, outputs: int) -> list[Piece]:
 
     chunk must be a multiple of outputs. No part has more than `chunk` tokens, or wants more than `outputs` rows.
     """
+    if piece.start % chunk + len(piece.tokens) <= chunk and piece.rows <= outputs:
+        return [piece]
     parts = _at_multiples(piece, chunk)
     return [part for whole in parts for part in ([whole] if whole.rows <= outputs else _at_multiples(whole, outputs))]
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from draftproof.engine.libllama.library import Library
 
 
@@ -25,7 +22,6 @@ class Batch:
 
     def __init__(self, library: Library, capacity: int) -> None:
         ffi = library.ffi
-        self.capacity = capacity
         self._token = ffi.new("llama_token[]", capacity)
         self._position = ffi.new("llama_pos[]", capacity)
         self._sequence = ffi.new("llama_seq_id[]", capacity)
@@ -38,21 +34,14 @@ class Batch:
         self.pointer.n_seq_id = self._counts
         self.pointer.seq_id = self._sequences
         self.pointer.logits = self._logits
-        views = [
-            np.frombuffer(ffi.buffer(array), dtype)
-            for array, dtype in (
-                (self._sequence, "i4"),
-                (self._position, "i4"),
-                (self._token, "i4"),
-                (self._logits, "i1"),
-            )
-        ]
-        self._views: list[NDArray[Any]] = views
 
     def fill(self, rows: Sequence[Row]) -> Any:
         """Replaces the content; returns the C structure. At most `capacity` rows, each of them checked before."""
-        count = len(rows)
-        for view, column in zip(self._views, zip(*rows, strict=True), strict=True):
-            view[:count] = column
-        self.pointer.n_tokens = count
+        tokens, positions, sequences, logits = self._token, self._position, self._sequence, self._logits
+        for i, (sequence, position, token, wants_logits) in enumerate(rows):
+            tokens[i] = token
+            positions[i] = position
+            sequences[i] = sequence
+            logits[i] = wants_logits
+        self.pointer.n_tokens = len(rows)
         return self.pointer[0]

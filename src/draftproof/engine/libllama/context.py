@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -111,6 +111,9 @@ class Context(Owner):
         self.outputs = min(options.outputs or self.batch, self.batch)
         self._memory = library.lib.llama_get_memory(pointer)
         self._batch = Batch(library, self.batch)
+        self._viewed: Any = None
+        self._views: dict[int, Rows] = {}
+        """By number of rows: the same for call after call, as libllama seldom moves its logits."""
 
     def length(self, sequence: int) -> int:
         """How many tokens the memory holds of a sequence."""
@@ -169,8 +172,13 @@ class Context(Owner):
         if not count:
             return np.empty((0, vocab), np.float32)
         pointer = self.library.lib.llama_get_logits(self.pointer)
-        view = np.frombuffer(self.library.ffi.buffer(pointer, 4 * count * vocab), np.float32).reshape(count, vocab)
-        view.flags.writeable = False
+        if pointer != self._viewed:
+            self._views, self._viewed = {}, pointer
+        view = self._views.get(count)
+        if view is None:
+            view = np.frombuffer(self.library.ffi.buffer(pointer, 4 * count * vocab), np.float32).reshape(count, vocab)
+            view.flags.writeable = False
+            self._views[count] = view
         return view
 
     def _live_memory(self) -> object:
