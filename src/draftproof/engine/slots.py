@@ -49,24 +49,32 @@ class Order:
     constraint: Constraint | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Run:
-    """An order in its slot. Times are of a monotonic clock, in seconds; `reused` counts tokens that were held already."""
+    """An order in its slot. Times are of a monotonic clock, in seconds.
 
-    def __init__(self, order: Order, slot: int, plan: Plan, generation: Generation, reused: int, now_s: float) -> None:
-        self.order = order
-        self.slot = slot
-        self.plan = plan
-        self.generation = generation
-        self.reused = reused
-        self.started_s = now_s
-        self.read_s: float | None = None
-        """When the prompt was read and the first token known."""
-        self.ended_s: float | None = None
-        self.error: Exception | None = None
+    `reused` counts the prompt's tokens that were held already. `read_s`: when the prompt was read and the first token known.
+    """
+
+    order: Order
+    slot: int
+    memory: Memory
+    plan: Plan
+    generation: Generation
+    reused: int
+    started_s: float
+    read_s: float | None = None
+    ended_s: float | None = None
+    error: Exception | None = None
 
     @property
     def done(self) -> bool:
         return self.error is not None or self.generation.finish is not None
+
+    @property
+    def read_tokens(self) -> int:
+        """How much of the prompt the memory holds."""
+        return min(self.memory.length, len(self.order.job.prompt))
 
 
 class Slot:
@@ -75,8 +83,6 @@ class Slot:
     def __init__(self, number: int, models: Models) -> None:
         self.number = number
         self.run: Run | None = None
-        self.last: Run | None = None
-        """What ran here last, or runs."""
         self.tokens: list[int] = []
         """The memories hold prefixes of this."""
         self.used_s = 0.0
@@ -86,11 +92,16 @@ class Slot:
         self.draft_memory = models.draft.sequence() if models.draft else None
 
     def holds(self, prompt: Sequence[int]) -> int:
-        """How many tokens of `prompt` need not be read again here."""
+        """How many tokens of `prompt` need not be read again here.
+
+        The last two are always read, so that the first answered token is not a drafted one, whatever was held: a seeded
+        answer must not depend on who was here before.
+        """
+        most = max(len(prompt) - 2, 0)
         common = _common(self.tokens[: self.memory.length], prompt)
         if self._models.target.can_truncate:
-            return min(common, len(prompt) - 1)
-        return common if common == self.memory.length < len(prompt) else 0
+            return min(common, most)
+        return common if common == self.memory.length <= most else 0
 
     def prepare(self, prompt: Sequence[int], *, reuse: bool) -> int:
         """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0."""
@@ -176,8 +187,8 @@ class Slots:
             constraint=order.constraint,
             stop=order.stop,
         )
-        run = Run(order, slot.number, plan, generation, reused, now_s)
-        slot.run = slot.last = run
+        run = Run(order, slot.number, slot.memory, plan, generation, reused, now_s)
+        slot.run = run
         slot.used_s = now_s
         if run.done:
             self._finish(slot)
@@ -206,7 +217,7 @@ class Slots:
             slot.pending = None
             try:
                 emitted = run.generation.take(rows)
-            except Exception as error:  # noqa: BLE001 - one answer must not take the others with it
+            except Exception as error:  # one answer must not take the others with it
                 self._fail(slot, error, moved)
                 continue
             if run.read_s is None and (emitted or run.done):
@@ -227,7 +238,7 @@ class Slots:
                 continue
             try:
                 feed = slot.pending = slot.pending or run.generation.feed()
-            except Exception as error:  # noqa: BLE001 - one drafter must not take the others with it
+            except Exception as error:  # one drafter must not take the others with it
                 self._fail(slot, error, moved)
                 continue
             if run.read_s is None:
@@ -245,7 +256,7 @@ class Slots:
             return
         try:
             found = target.extend([feed for _, feed in fed])
-        except Exception as error:  # noqa: BLE001 - whoever is at fault is found one by one
+        except Exception as error:  # whoever is at fault is found one by one
             if len(fed) == 1:
                 self._fail(fed[0][0], error, moved)
                 return

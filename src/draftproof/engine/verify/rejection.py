@@ -6,6 +6,7 @@ import numpy as np
 
 from draftproof.core.coin import Coin
 from draftproof.core.law import TokenLaw
+from draftproof.engine.verify import match
 from draftproof.engine.verify.rule import Decision, Rule
 
 
@@ -21,7 +22,12 @@ def recover(p: TokenLaw, x: int, q: TokenLaw | None, coin: Coin, position: int) 
 
 
 def decide(p: TokenLaw, x: int, q: TokenLaw | None, coin: Coin, position: int) -> Decision:
-    """P(emit y) = min(p, q)(y) + (1 - sum min(p, q)) residual(y) = p(y), for every q."""
+    """P(emit y) = min(p, q)(y) + (1 - sum min(p, q)) residual(y) = p(y), for every q.
+
+    A one-hot q is accepted with the same probability p(x) by matching, which leaves a seeded answer as it is without drafts.
+    """
+    if q is None:
+        return match.decide(p, x, q, coin, position)
     if accept(p, x, q, coin, position):
         return Decision(x, accepted=True)
     return Decision(recover(p, x, q, coin, position), accepted=False)
