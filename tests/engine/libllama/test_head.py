@@ -145,15 +145,25 @@ def test_a_head_sequence_keeps_to_the_protocol(target: LlamaBackend) -> None:
         follower.truncate(7)
     with pytest.raises(UsageError, match="follower already"):
         head.follow(sequence)
-    for misuse in (head.sequence, follower.fork):
-        with pytest.raises(UsageError):
-            misuse()
+    with pytest.raises(ContextFull, match="has a follower"):
+        head.sequence()
+    with pytest.raises(UsageError):
+        follower.fork()
     follower.close()
     follower.close()
     with pytest.raises(Closed):
         follower.extend([0])
     assert head.follow(sequence).extend(PROMPT).shape == (5, target.vocab)
     head.close()
+
+
+def test_a_new_sequence_follows_the_first_that_has_no_follower(target: LlamaBackend) -> None:
+    head, first, second = LlamaHead(target), target.sequence(), target.sequence()
+    assert [head.sequence().target for _ in range(2)] == [first, second]
+    first.close()
+    again = target.sequence()
+    again.extend([0, 1])
+    assert head.sequence().target is again
 
 
 def test_two_followers_do_not_disturb_each_other(target: LlamaBackend) -> None:

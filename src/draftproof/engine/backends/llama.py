@@ -91,6 +91,11 @@ class LlamaBackend:
         self._open[free] = LlamaSequence(self, free)
         return self._open[free]
 
+    @property
+    def sequences(self) -> tuple[LlamaSequence, ...]:
+        """Those that are open, by number."""
+        return tuple(self._open[number] for number in sorted(self._open))
+
     def release(self, number: int) -> None:
         """A sequence was closed: its memory is emptied, and its number free."""
         if self._open.pop(number, None) is not None and not self.memory.is_closed:

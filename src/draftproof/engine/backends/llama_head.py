@@ -48,15 +48,24 @@ class LlamaHead:
         return self.target.eog
 
     def sequence(self) -> HeadSequence:
-        """A head has no sequences by itself: raises UsageError. See `follow`."""
-        raise UsageError("A prediction head drafts beside a sequence of its target only.")
+        """Follows the first sequence of the target that has no follower. Raises ContextFull when there is none."""
+        for sequence in self.target.sequences:
+            if not self._has_follower(sequence):
+                return self.follow(sequence)
+        raise ContextFull("Every sequence of the target has a follower: a prediction head drafts beside one only.")
 
     def follow(self, sequence: LlamaSequence) -> HeadSequence:
-        """A sequence of the head that drafts for one of the target; one at a time for each."""
-        if sequence.number in self._open:
+        """A sequence of the head that drafts for `sequence`. Raises UsageError when there is an open one."""
+        if self._has_follower(sequence):
             raise UsageError(f"Sequence {sequence.number} has a follower already.")
+        if stale := self._open.get(sequence.number):
+            stale.close()
         self._open[sequence.number] = HeadSequence(self, sequence)
         return self._open[sequence.number]
+
+    def _has_follower(self, sequence: LlamaSequence) -> bool:
+        follower = self._open.get(sequence.number)
+        return follower is not None and follower.target is sequence
 
     def release(self, number: int) -> None:
         """A sequence was closed: its memory is emptied."""
@@ -80,7 +89,7 @@ class HeadSequence:
 
     def __init__(self, backend: LlamaHead, target: LlamaSequence) -> None:
         self._backend = backend
-        self._target = target
+        self.target = target
         self._is_open = True
         self._solid = 0
         self._own: Hidden | None = None
@@ -153,7 +162,7 @@ class HeadSequence:
         """The target's row of the position before, if the target has been there; zeros before the first token."""
         if position == 0:
             return self._nothing
-        hidden = self._target.hidden
+        hidden = self.target.hidden
         return hidden[position - 1] if position <= len(hidden) else None
 
     def _read(self, tokens: list[int], first_row: int) -> Rows:
