@@ -33,6 +33,12 @@ def test_cuts_lie_at_multiples_whatever_the_start(whole: Piece, parts: list[tupl
     assert shapes(cut(whole, chunk=8, outputs=4)) == parts
 
 
+def test_outputs_need_not_divide_the_chunk() -> None:
+    parts = [(0, 4, 4), (4, 4, 4), (8, 2, 2), (10, 4, 4), (14, 4, 4), (18, 2, 2), (20, 1, 1)]
+    assert shapes(cut(piece(0, 21, 21), chunk=10, outputs=4)) == parts
+    assert shapes(cut(piece(5, 16, 16), chunk=10, outputs=4)) == [(5, 3, 3), *parts[2:]]
+
+
 def test_a_prompt_read_in_parts_is_cut_where_it_is_cut_when_read_at_once() -> None:
     at_once = {p.start for p in cut(piece(0, 30, 1), chunk=8, outputs=4)}
     in_parts = {p.start for p in cut(piece(0, 16, 0), 8, 4) + cut(piece(16, 14, 1), 8, 4)}

@@ -10,7 +10,7 @@ from tests.engine.libllama.models import COUNTABLE, PROMPT, backend, exact, mode
 
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import Sampling
-from draftproof.core.speculation import DraftModel
+from draftproof.core.speculation import DraftModel, Speculation
 from draftproof.engine.backend import ContextFull, Feed, UnknownToken
 from draftproof.engine.backends.llama import LlamaBackend
 from draftproof.engine.backends.llama_batches import same_start
@@ -20,6 +20,7 @@ from draftproof.engine.generate import Generation, Job, generate
 from draftproof.engine.libllama import Context, Head, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch
 from draftproof.engine.libllama.head import hidden_rows, put_out_hidden_rows
+from draftproof.engine.slots import Models, Order, Slots
 from draftproof.engine.verify import greedy
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel, Option
 
@@ -155,6 +156,26 @@ def test_a_head_sequence_keeps_to_the_protocol(target: LlamaBackend) -> None:
         follower.extend([0])
     assert head.follow(sequence).extend(PROMPT).shape == (5, target.vocab)
     head.close()
+
+
+def test_slots_take_a_head_for_a_draft_model(target: LlamaBackend) -> None:
+    slots = Slots(Models(target, draft=LlamaHead(target)), 2)
+    prompts = [PROMPT, [7, 0, 7], [1, 1, 2, 2], [*PROMPT, 5, 5]]
+    jobs = [Job(tuple(prompt), 20, Sampling(temperature=0)) for prompt in prompts]
+    runs = []
+    for job in jobs:
+        order = Order(job, Speculation(types=("draft-simple",), adaptive=False))
+        while not slots.can_start(order):
+            slots.step()
+        runs.append(slots.start(order))
+    while slots.runs:
+        slots.step()
+    alone = backend(target.model.path.name)
+    for job, run in zip(jobs, runs, strict=True):
+        assert run.error is None
+        assert run.generation.context[len(job.prompt) :] == [emitted.token for emitted in generate(alone, job)]
+        assert run.generation.counters.drafted > 0
+    alone.close()
 
 
 def test_a_new_sequence_follows_the_first_that_has_no_follower(target: LlamaBackend) -> None:

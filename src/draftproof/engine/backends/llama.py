@@ -21,10 +21,10 @@ from draftproof.engine.libllama.rows import measure
 class LlamaOptions:
     """How a model is loaded and run.
 
-    context.batch is the size at whose multiples prompts are cut, context.outputs (which must divide it) the most rows of
-    logits of one call. strict: sequences are read in one call only up to the number of rows that was measured to give the
-    numbers of single rows. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a
-    prediction head drafts from (see `LlamaHead`).
+    context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
+    strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
+    rows. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
+    head drafts from (see `LlamaHead`).
     """
 
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -61,8 +61,6 @@ class LlamaBackend:
         self.model = Model(library or load_library(), path, options.model, progress)
         try:
             self.memory = Context(self.model, options.context)
-            if self.memory.batch % self.memory.outputs:
-                raise ValueError(f"{self.memory.outputs} rows of logits do not divide a batch of {self.memory.batch}")
             if options.hidden:
                 put_out_hidden_rows(self.memory)
             self.row_test = measure(self.memory, options.test_rows)

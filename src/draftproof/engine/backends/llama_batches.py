@@ -28,22 +28,25 @@ class Piece(NamedTuple):
 
 
 def cut(piece: Piece, chunk: int, outputs: int) -> list[Piece]:
-    """Cuts at positions that are multiples of `chunk`, and of `outputs` where more than that many rows are wanted.
+    """Cuts at multiples of `chunk`; a part that wants more than `outputs` rows, at every `outputs` positions from there too.
 
-    chunk must be a multiple of outputs. No part has more than `chunk` tokens, or wants more than `outputs` rows.
+    No part has more than `chunk` tokens, or wants more than `outputs` rows.
     """
     if piece.start % chunk + len(piece.tokens) <= chunk and piece.rows <= outputs:
         return [piece]
-    parts = _at_multiples(piece, chunk)
-    return [part for whole in parts for part in ([whole] if whole.rows <= outputs else _at_multiples(whole, outputs))]
+    parts: list[Piece] = []
+    for whole in _every(piece, chunk, 0):
+        origin = whole.start - whole.start % chunk
+        parts += [whole] if whole.rows <= outputs else _every(whole, outputs, origin)
+    return parts
 
 
-def _at_multiples(piece: Piece, size: int) -> list[Piece]:
+def _every(piece: Piece, size: int, origin: int) -> list[Piece]:
     end = piece.start + len(piece.tokens)
     first_row = end - piece.rows
     parts, start = [], piece.start
     while start < end:
-        stop = min(end, (start // size + 1) * size)
+        stop = min(end, start + size - (start - origin) % size)
         tokens = piece.tokens[start - piece.start : stop - piece.start]
         parts.append(Piece(piece.feed, piece.sequence, start, tokens, max(0, stop - max(start, first_row))))
         start = stop
