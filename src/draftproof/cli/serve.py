@@ -88,6 +88,7 @@ def _load(given: dict[str, Any]) -> Served:
             threads=given["threads"] or default_threads(),
             strict=given["strict"] is not False,
             flash=given["flash_attn"] != "off",
+            head="draft-mtp" in (given["spec_type"] or ""),
             **{name: given[name] for name in _PASSED_ON},
         )
         served = load_files(files, _defaults(given, has_draft=files.draft is not None), _say)

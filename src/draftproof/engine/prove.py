@@ -88,6 +88,12 @@ def _ngram(name: str, backend: TableBackend, drawn: bool) -> Drafter:
     return kind(name).open(Setup(backend, _NGRAMS, drawn=drawn, pool=NgramPool(64)))
 
 
+def _head(backend: TableBackend, drawn: bool) -> Drafter:
+    return kind("draft-mtp").open(
+        Setup(backend, Speculation(draft=DraftModel(n_max=DRAFTED)), drawn=drawn, head=backend)
+    )
+
+
 def _both(backend: TableBackend, drawn: bool) -> Drafter:
     return FirstOf((_ngram("ngram-cache", backend, drawn), _model(backend, drawn)))
 
@@ -99,6 +105,7 @@ def _adaptive(backend: TableBackend, drawn: bool) -> Drafter:
 _SIMPLE = _Drafting("draft-simple", _model)
 _DRAFTINGS: tuple[_Drafting, ...] = (
     _SIMPLE,
+    _Drafting("draft-mtp", _head),
     _Drafting("draft-simple, top-k 2", partial(_model, sampling=Sampling(top_k=2))),
     _Drafting("draft-simple, temperature 2", partial(_model, sampling=Sampling(temperature=2.0))),
     _Drafting("draft-simple, p_min 0.6", partial(_model, p_min=0.6)),

@@ -7,10 +7,12 @@ company changes nothing but what the backend's arithmetic lets it change.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from draftproof.core.errors import UsageError
+from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Feed, Rows
 from draftproof.engine.backend import Sequence as Memory
@@ -29,12 +31,42 @@ _SIMILAR = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What all slots share. `costs` None: rows are free, so drafts are as long as they may be."""
+    """What all slots share. `head` is the prediction head of the target.
+
+    `costs` None: rows are free, so drafts are as long as they may be.
+    """
 
     target: Backend
     draft: Backend | None = None
     pool: NgramPool | None = None
     costs: Costs | None = None
+    head: Backend | None = None
+
+    @property
+    def helpers(self) -> dict[str, Backend]:
+        """Those that read along in order to draft, by the fields' names."""
+        return {name: b for name, b in (("draft", self.draft), ("head", self.head)) if b is not None}
+
+    def setup(
+        self, speculation: Speculation, sampling: Sampling, memories: Mapping[str, Memory] = MappingProxyType({})
+    ) -> Setup:
+        """What drafters are made from. memories: those of the helpers, by name."""
+        return Setup(
+            self.target,
+            speculation,
+            sampling,
+            draft=self.draft,
+            sequence=memories.get("draft"),
+            pool=self.pool,
+            head=self.head,
+            head_sequence=memories.get("head"),
+        )
+
+    def close(self) -> None:
+        """Frees all of them."""
+        for helper in self.helpers.values():
+            helper.close()
+        self.target.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +110,7 @@ class Run:
 
 
 class Slot:
-    """The memory of one conversation, of the target and of the draft model, and whoever runs in it."""
+    """The memory of one conversation, of the target and of those that draft, and whoever runs in it."""
 
     def __init__(self, number: int, models: Models) -> None:
         self.number = number
@@ -89,7 +121,8 @@ class Slot:
         self.pending: Feed | None = None
         self._models = models
         self.memory = models.target.sequence()
-        self.draft_memory = models.draft.sequence() if models.draft else None
+        self.helpers = {name: helper.sequence() for name, helper in models.helpers.items()}
+        """Memories of those that draft; the head's follows the one before."""
 
     def holds(self, prompt: Sequence[int]) -> int:
         """How many tokens of `prompt` need not be read again here.
@@ -106,10 +139,10 @@ class Slot:
     def prepare(self, prompt: Sequence[int], *, reuse: bool) -> int:
         """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0."""
         keep = self.holds(prompt) if reuse else 0
-        draft, memory = self._models.draft, self.draft_memory
-        if memory is not None and draft is not None:
+        for name, helper in self._models.helpers.items():
+            memory = self.helpers[name]
             common = _common(self.tokens[: memory.length], prompt) if reuse else 0
-            self.draft_memory = _shorten(draft, memory, common)
+            self.helpers[name] = _shorten(helper, memory, common)
         self.memory = _shorten(self._models.target, self.memory, keep)
         self.tokens = list(prompt)
         return keep
@@ -121,18 +154,18 @@ class Slot:
             return
         run.plan.drafter.close()
         self.tokens = run.generation.context
-        draft, memory = self._models.draft, self.draft_memory
-        if memory is not None and draft is not None:
+        for name, helper in self._models.helpers.items():
             # a draft that was made but not judged may be in it
-            self.draft_memory = _shorten(draft, memory, 0 if broken else min(memory.length, len(self.tokens)))
+            memory = self.helpers[name]
+            self.helpers[name] = _shorten(helper, memory, 0 if broken else min(memory.length, len(self.tokens)))
         if broken:
             self.memory = _shorten(self._models.target, self.memory, 0)
 
     def close(self) -> None:
         self.release()
+        for memory in self.helpers.values():
+            memory.close()
         self.memory.close()
-        if self.draft_memory is not None:
-            self.draft_memory.close()
 
 
 class Slots:
@@ -166,16 +199,9 @@ class Slots:
         slot = self._choose(order)
         now_s = self._clock()
         reused = slot.prepare(order.job.prompt, reuse=order.reuse and not order.job.score_prompt)
-        lent = None if slot.draft_memory is None else _Lent(slot.draft_memory)
         models = self.models
-        setup = Setup(
-            models.target,
-            order.speculation,
-            order.job.sampling,
-            draft=models.draft,
-            sequence=lent,
-            pool=models.pool,
-        )
+        lent = {name: _Lent(memory) for name, memory in slot.helpers.items()}
+        setup = models.setup(order.speculation, order.job.sampling, lent)
         plan = make_plan(setup, models.costs)
         generation = Generation(
             models.target,

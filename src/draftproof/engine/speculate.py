@@ -60,6 +60,8 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     setup = replace(setup, drawn=rule.draws_drafts)
     drafters = [k.open(setup) for k in usable]
     if asked.adaptive:
-        drafters = [Paced(d, LengthPolicy(costs or Costs(), n_max)) for d in drafters]
+        known = costs or Costs()
+        policies = [LengthPolicy(replace(known, draft=k.cost(known)), n_max) for k in usable]
+        drafters = [Paced(d, policy) for d, policy in zip(drafters, policies, strict=True)]
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
     return Plan(asked, tuple(k.name for k in usable), rule, drafter, n_max, "; ".join(reasons))

@@ -22,7 +22,8 @@ _TABLE_CONTEXT = 4096
 class Files:
     """GGUF files and how to run them. `context`: tokens of one slot, 0 for what the model was trained for. `slots`: at once.
 
-    strict: only arithmetic that gives a drafted token the very numbers of a plain one.
+    strict: only arithmetic that gives a drafted token the very numbers of a plain one. head: with the target's prediction
+    head, which drafts. measure: what rows cost, for drafts as long as pays.
     """
 
     target: Path
@@ -40,6 +41,7 @@ class Files:
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"
     measure: bool = True
+    head: bool = False
 
 
 def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int = 0, draft: bool = True) -> Served:

@@ -107,6 +107,4 @@ def serve(
 
 def close(served: Served) -> None:
     """Frees the models."""
-    if served.models.draft is not None:
-        served.models.draft.close()
-    served.models.target.close()
+    served.models.close()

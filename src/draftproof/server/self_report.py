@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from draftproof.engine.draft import kind
-from draftproof.engine.draft.kind import Setup
 from draftproof.engine.slots import Slot
 from draftproof.server.chat import ChatTemplate
 from draftproof.server.described import describe
@@ -36,8 +35,7 @@ class SelfReport:
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
         served, asked = self.served, self.served.defaults.speculation
-        models = served.models
-        setup = Setup(models.target, asked, served.defaults.sampling, draft=models.draft, pool=models.pool)
+        setup = served.models.setup(asked, served.defaults.sampling)
         if not asked.wanted:
             return ()
         return tuple(t for t in asked.types if t != "none" and not kind(t).missing(setup))

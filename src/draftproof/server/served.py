@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
@@ -76,4 +76,4 @@ class Served:
 
 def with_pool(models: Models) -> Models:
     """The same models with the memory that n-gram drafters share."""
-    return Models(models.target, models.draft, models.pool or NgramPool(), models.costs)
+    return replace(models, pool=models.pool or NgramPool())

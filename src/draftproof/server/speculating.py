@@ -17,6 +17,7 @@ _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
 _UNBOUNDED = 2**31
 _SECTIONS = {
     "draft-simple": "draft",
+    "draft-mtp": "draft",
     "ngram-simple": "ngram_simple",
     "ngram-map-k": "ngram_map_k",
     "ngram-map-k4v": "ngram_map_k4v",

@@ -36,6 +36,51 @@ def test_drafts_that_do_not_pay_cost_nothing_for_long(acceptance: float, seed: i
     assert spent(LengthPolicy(DEAR, 16), DEAR, acceptance, 3000, seed) < 1.02
 
 
+STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
+"""Two rows cost more than two passes of one row, eight a little less than eight."""
+
+
+@settings(deadline=None)
+@given(st.sampled_from([DEAR, CHEAP, STEEP]), st.lists(st.integers(0, 9), min_size=1, max_size=400))
+def test_whatever_is_accepted_little_is_lost(costs: Costs, luck: list[int]) -> None:
+    """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails."""
+    policy, cost, tokens = LengthPolicy(costs, 9), 0.0, 0
+    pays = next(n for n in range(1, 10) if costs.of(n) < (n + 1) * costs.of(0))
+    for accepted in luck:
+        k = policy.choose(9)
+        policy.observe(k, min(k, accepted))
+        cost, tokens = cost + costs.of(k), tokens + min(k, accepted) + 1
+        allowed = costs.of(max(pays, 4)) - costs.of(0) + 0.3
+        assert cost - tokens * costs.of(0) <= 0.015 * cost + allowed
+
+
+def test_what_cannot_pay_is_never_tried() -> None:
+    policy = LengthPolicy(Costs((1.0, 2.6, 3.8, 4.2, 5.5), 0.9), 4)
+    for _ in range(500):
+        assert policy.choose(4) == 0
+        policy.observe(0, 0)
+    assert LengthPolicy(STEEP, 3).choose(3) == 0
+
+
+def test_a_text_that_repeats_itself_is_drafted_at_once() -> None:
+    policy, tokens = LengthPolicy(STEEP, 7), 0
+    lengths = []
+    while tokens < 64:
+        k = policy.choose(7)
+        policy.observe(k, k)
+        lengths.append(k)
+        tokens += k + 1
+    assert lengths[0] == 3
+    assert min(lengths[1:]) >= 5
+    assert lengths[-1] == 7
+
+
+def test_what_the_drafter_has_to_catch_up_with_counts() -> None:
+    policy = LengthPolicy(CHEAP, 16)
+    assert policy.choose(16, behind=2) > 0
+    assert policy.choose(16, behind=200) == 0
+
+
 def test_drafts_that_pay_are_made_long() -> None:
     policy = LengthPolicy(CHEAP, 16)
     assert spent(policy, CHEAP, 0.95, 400) < 0.17
@@ -56,13 +101,13 @@ def test_the_length_is_a_function_of_what_was_accepted_before(history: list[tupl
         assert a.choose(k) == b.choose(k) <= k
         for policy in (a, b):
             policy.observe(drafted, min(accepted, drafted))
-    assert a.expected(0) == 1
-    assert a.expected(3) >= a.expected(2) >= 1
+    assert a.expected(0) == [1]
+    assert sorted(a.expected(3)) == a.expected(3)
 
 
-def test_rows_beyond_the_measured_ones_cost_as_the_last_step() -> None:
+def test_rows_beyond_the_measured_ones_cost_the_mean_step_more() -> None:
     costs = Costs((1.0, 1.5, 3.0), 0.25)
-    assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 5.25, 7.0]
+    assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 4.75, 6.0]
     assert Costs().of(9) == 1.0
     with pytest.raises(ValueError, match="positive"):
         Costs((1.0, 0.0))
@@ -115,5 +160,5 @@ def test_a_paced_drafter_is_asked_for_as_much_as_pays() -> None:
     paced = Paced(Scripted("a", (1,) * 9, (1,) * 9), LengthPolicy(CHEAP, 4))
     assert len(paced.propose([0], 9, RngCoin(1)).tokens) == 4
     assert paced.name == "a"
-    resting = Paced(Scripted("a"), LengthPolicy(DEAR, 4))
+    resting = Paced(Scripted("a"), LengthPolicy(STEEP, 3))
     assert resting.propose([0], 9, RngCoin(1)) is NOTHING

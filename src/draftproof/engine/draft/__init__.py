@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.draft import model, ngram_cache, ngram_map_k, ngram_map_k4v, ngram_mod, ngram_simple, none
+from draftproof.engine.draft import model, mtp, ngram_cache, ngram_map_k, ngram_map_k4v, ngram_mod, ngram_simple, none
 from draftproof.engine.draft.kind import Kind
 
 DRAFTERS: tuple[Kind, ...] = (
     none.DRAFTER,
     model.DRAFTER,
+    mtp.DRAFTER,
     ngram_simple.DRAFTER,
     ngram_map_k.DRAFTER,
     ngram_map_k4v.DRAFTER,

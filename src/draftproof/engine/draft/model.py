@@ -31,11 +31,17 @@ class ModelDrafter:
     nothing is computed twice but what cannot be rolled back.
     """
 
-    name = "draft-simple"
-
     def __init__(
-        self, backend: Backend, sequence: Memory, sampling: Sampling, settings: DraftModel, *, drawn: bool
+        self,
+        backend: Backend,
+        sequence: Memory,
+        sampling: Sampling,
+        settings: DraftModel,
+        *,
+        drawn: bool,
+        name: str = "draft-simple",
     ) -> None:
+        self.name = name
         self._backend = backend
         self._sequence = sequence
         self._sampling = draft_sampling(sampling)
@@ -114,8 +120,9 @@ def _open(setup: Setup) -> ModelDrafter:
 
 
 DRAFTER = Kind(
-    ModelDrafter.name,
+    "draft-simple",
     "a smaller model with the same vocabulary",
     _open,
     lambda setup: "" if setup.draft else "no draft model is loaded",
+    lambda costs: costs.draft,
 )

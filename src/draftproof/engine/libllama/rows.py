@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from statistics import median
 
 from draftproof.engine.backend import Rows
 from draftproof.engine.libllama.batch import Row
@@ -21,8 +22,7 @@ class RowTest:
 
     exact: the largest n up to the limit for which a batch of any size up to n gave bit for bit the logits of single rows.
     seconds[n - 1]: time of a batch of n rows, as far as it was tried; of the processor with one thread, else by the wall
-    clock. can_truncate: whether the memory forgot a last
-    token when asked.
+    clock. can_truncate: whether the memory forgot a last token when asked.
     """
 
     exact: int
@@ -37,12 +37,13 @@ def measure(context: Context, limit: int) -> RowTest:
     clock = time.thread_time if context.options.threads == 1 else time.perf_counter
     rows = [Row(0, i, (1 + i * STRIDE) % vocab, True) for i in range(limit)]
     single: list[Rows] = []
+    took = []
     for row in rows:
         start = clock()
         logits = context.decode([row])
-        elapsed = clock() - start  # of the last: the first ones warm up
+        took.append(clock() - start)
         single.append(logits[0].copy())
-    seconds = [elapsed]
+    seconds = [median(took[limit // 2 :])]  # the first ones warm up
     can_truncate = context.remove(0, limit - 1)
     exact = 1
     for n in range(2, limit + 1):
