@@ -58,7 +58,7 @@ def serve(**given: Any) -> None:
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
     with run.listen(given["host"], given["port"]) as listening:
         served = _load(given)
-        run.serve(served, _options(given), listening, _ready)
+        run.Server(served, _options(given), _ready).run_on(listening)
 
 
 def _ready(url: str) -> None:

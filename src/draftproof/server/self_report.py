@@ -71,6 +71,7 @@ class SelfReport:
             "drafting": {
                 "asked": requested(served.defaults.speculation),
                 "draft_model": served.draft_path,
+                "strict_at_temperature_0": served.strict_greedy,
                 "max_rows_exact": served.models.target.max_rows_exact,
                 "can_truncate": served.models.target.can_truncate,
                 **served.about.notes,

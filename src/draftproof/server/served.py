@@ -14,6 +14,8 @@ from draftproof.server.vocabulary import Vocabulary
 
 LLAMA_SAMPLING = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, dry_penalty_last_n=64)
 """What llama-server takes for samplers that a request does not name."""
+_ENOUGH_ROWS = 4
+"""A batch of so many rows verifies drafts that are worth making."""
 BREAKERS = ("\n", ":", '"', "*")
 """Where a repetition ends, for DRY, by default."""
 
@@ -37,7 +39,8 @@ class Defaults:
     """What holds for a request that does not say otherwise.
 
     `max_tokens` -1: until the context is full. `seed` -1: another for each request. `reuse`: what is held of a prompt is not
-    read again. `strict_greedy`: at temperature 0 drafts are no longer than is bit for bit like plain decoding.
+    read again. `strict_greedy`: at temperature 0 drafts are no longer than is bit for bit like plain decoding, where that
+    leaves room for drafts at all.
     """
 
     sampling: Sampling = LLAMA_SAMPLING
@@ -67,6 +70,11 @@ class Served:
     defaults: Defaults = LLAMA_DEFAULTS
     draft_path: str = ""
     grammar: Callable[[str], Constraint] | None = None
+
+    @property
+    def strict_greedy(self) -> bool:
+        """Whether drafts at temperature 0 are kept short enough to be bit for bit like plain decoding."""
+        return self.defaults.strict_greedy and self.models.target.max_rows_exact >= _ENOUGH_ROWS
 
     @property
     def context(self) -> int:

@@ -99,7 +99,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     try:
         sampling = _sampling(request, served, breakers)
-        speculation = read_speculation(request, served.defaults, greedy=sampling.greedy)
+        speculation = read_speculation(request, served, greedy=sampling.greedy)
     except ValueError as error:
         raise Refusal(f"{error}.") from error
     return Settings(

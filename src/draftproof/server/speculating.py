@@ -11,7 +11,7 @@ from draftproof.engine.draft import kind
 from draftproof.engine.speculate import Plan
 from draftproof.engine.verify import rule as rule_of
 from draftproof.server.schema import Generate, SpeculativeFields
-from draftproof.server.served import Defaults
+from draftproof.server.served import Served
 
 _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
 _UNBOUNDED = 2**31
@@ -25,12 +25,12 @@ _SECTIONS = {
 }
 
 
-def read_speculation(request: Generate, defaults: Defaults, *, greedy: bool) -> Speculation:
+def read_speculation(request: Generate, served: Served, *, greedy: bool) -> Speculation:
     """What a request asks for: the server's own setting, changed by what the request names. Raises UsageError, ValueError."""
     if request.speculative is False:
         return OFF
-    default = defaults.speculation
-    if greedy and defaults.strict_greedy:
+    default = served.defaults.speculation
+    if greedy and served.strict_greedy:
         default = replace(default, strict=True)
     asked = _asked(request)
     names: dict[str, Any] = {name: asked[name] for name in ("rule", "adaptive", "strict", "n_max") if name in asked}

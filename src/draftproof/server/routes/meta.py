@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from draftproof.server.errors import Refusal, not_found
+from draftproof.server.page import page as the_page
 from draftproof.server.state import state_of
 from draftproof.server.wire import answer
 
 ROUTER = APIRouter(tags=["about the server"])
-PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 @ROUTER.get("/health")
@@ -69,5 +62,4 @@ async def page(request: Request) -> Response:
     """A page to try the model with."""
     if not state_of(request).report.page:
         raise not_found()
-    html = files("draftproof.server").joinpath("page.html").read_bytes()
-    return Response(html, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return the_page()
