@@ -5,7 +5,7 @@ import pytest
 
 from draftproof.core.distribution import log_softmax
 from draftproof.core.law import TokenLaw
-from draftproof.engine.emit import Origin, Report, logsumexp, top_logprobs, top_of
+from draftproof.engine.emit import Origin, Report, logsumexp, top_of
 
 
 @pytest.mark.parametrize("vocab", [8, 49_152])
@@ -13,14 +13,17 @@ def test_logprobs_are_those_of_the_whole_row(vocab: int) -> None:
     row = (np.random.default_rng(1).normal(size=vocab) * 4).astype(np.float32)
     raw = log_softmax(row)
     assert logsumexp(row) == pytest.approx(float(np.logaddexp.reduce(row.astype(np.float64))), abs=2e-7)
-    listed = top_logprobs(row, 10, logsumexp(row))
+    listed = Report(10).describe(3, Origin.PLAIN, 0, row, None).alternatives
+    assert listed is not None
     np.testing.assert_array_equal(listed.ids, np.argsort(-row, kind="stable")[:10])
     np.testing.assert_allclose(listed.values, raw[listed.ids], atol=2e-7)
 
 
 def test_more_alternatives_than_tokens_are_all_tokens() -> None:
     row = np.zeros(3, dtype=np.float32)
-    assert len(top_logprobs(row, 10, logsumexp(row)).ids) == 3
+    listed = Report(10).describe(0, Origin.PLAIN, 0, row, None).alternatives
+    assert listed is not None
+    assert len(listed.ids) == 3
 
 
 def test_impossible_tokens_are_not_listed_as_sampled() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,14 +54,29 @@ def serve(**given: Any) -> None:
     logging.basicConfig(
         level=logging.WARNING if given["verbose"] else logging.CRITICAL, format="%(levelname)s %(message)s"
     )
-    try:
+    from draftproof.server.listening import listen
+
+    with listen(given["host"], given["port"]) as listening:
+        # the web framework takes as long to import as a small model to load, which is not done in Python
+        threading.Thread(target=_import_early, daemon=True).start()
+        served = _load(given)
+        _import_server()
         from draftproof.server import run
+
+        run.Server(served, _options(given), _ready).run_on(listening)
+
+
+def _import_early() -> None:
+    with contextlib.suppress(UsageError):  # the main thread meets it too
+        _import_server()
+
+
+def _import_server() -> None:
+    try:
+        importlib.import_module("draftproof.server.run")
     except ImportError as error:
         remedy = f"Run: {sys.executable} -m pip install 'draftproof[serve]'"
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
-    with run.listen(given["host"], given["port"]) as listening:
-        served = _load(given)
-        run.Server(served, _options(given), _ready).run_on(listening)
 
 
 def _ready(url: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,18 +59,30 @@ class Emitted:
     row: NDArray[np.float32] | None = None
 
 
-def logsumexp(row: NDArray[np.floating]) -> float:
-    """log sum exp of a row of logits, to about 1e-7."""
-    top = row.max()
-    x = (row.astype(np.float64) if len(row) <= _SMALL else row) - top
+class _Scratch(threading.local):
+    """Room for a row, kept: to ask the system for so much memory again and again costs more than to compute with it."""
+
+    def __init__(self) -> None:
+        self.row = np.empty(0, np.float32)
+
+    def like(self, row: NDArray[np.floating]) -> NDArray[np.floating]:
+        if self.row.shape != row.shape or self.row.dtype != row.dtype:
+            self.row = np.empty_like(row)
+        return self.row
+
+
+_scratch = _Scratch()
+
+
+def logsumexp(row: NDArray[np.floating], top: np.floating | None = None) -> float:
+    """log sum exp of a row of logits, to about 1e-7. top: the largest of them, if it is known."""
+    if top is None:
+        top = row.max()
+    if len(row) <= _SMALL:
+        row = row.astype(np.float64)
+    x = np.subtract(row, top, out=_scratch.like(row))
     np.exp(x, out=x)
-    return float(top) + float(np.log(x.sum(dtype=np.float64)))
-
-
-def top_logprobs(row: NDArray[np.floating], n: int, normaliser: float) -> Listed:
-    """The n most likely tokens of a row and their log-probabilities; normaliser is `logsumexp(row)`."""
-    ids = largest(row, n)
-    return Listed(ids, row[ids].astype(np.float64) - normaliser)
+    return float(top) + math.log(x.sum(dtype=np.float64 if len(x) <= _SMALL else None))
 
 
 def top_of(p: TokenLaw, n: int) -> Listed:
@@ -90,14 +104,16 @@ class Report:
         self, token: int, origin: Origin, position: int, row: NDArray[np.float32], p: TokenLaw | None
     ) -> Emitted:
         """`token` with the numbers of its own row and law; nothing of it refers to `row` afterwards."""
-        normaliser = logsumexp(row) if self.alternatives >= 0 else np.nan
+        ids = largest(row, self.alternatives) if self.alternatives > 0 else None
+        top = None if ids is None else row[ids[0]]
+        normaliser = logsumexp(row, top) if self.alternatives >= 0 else np.nan
         return Emitted(
             token,
             origin,
             position,
             float(row[token]) - normaliser,
             None if p is None else p.at(token),
-            top_logprobs(row, self.alternatives, normaliser) if self.alternatives > 0 else None,
+            None if ids is None else Listed(ids, row[ids].astype(np.float64) - normaliser),
             top_of(p, self.alternatives) if p is not None and self.post_sampling and self.alternatives > 0 else None,
             row.copy() if self.rows else None,
         )

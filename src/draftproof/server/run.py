@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
-import os
 import socket
 import sys
 import threading
@@ -18,6 +16,7 @@ import uvicorn
 
 from draftproof.core.errors import UsageError
 from draftproof.server.app import OPEN, Access, create_app
+from draftproof.server.listening import listen, url_of
 from draftproof.server.served import Served
 from draftproof.server.worker import Worker
 
@@ -39,34 +38,6 @@ class Options:
 
 
 ONE_SLOT = Options()
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises UsageError when the port is taken or the address is none of this machine."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise UsageError(f"{host} is no address to listen on: {error.strerror or error}.") from error
-    if os.name == "posix":
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind(address)
-        found.listen(256)
-    except OSError as error:
-        found.close()
-        if error.errno == errno.EADDRINUSE:
-            remedy = "Take another with --port, or --port 0 for any that is free."
-            raise UsageError(f"Port {port} of {host} is taken.", remedy) from error
-        raise UsageError(f"Cannot listen on {host} port {port}: {error.strerror or error}.") from error
-    found.setblocking(False)
-    return found
-
-
-def url_of(listening: socket.socket) -> str:
-    """Where clients find it."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
