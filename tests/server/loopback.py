@@ -79,11 +79,12 @@ def serving(
     access: Access = OPEN,
     draft: bool = True,
     pause_s: float = 0.0,
+    eog: Sequence[int] = (),
 ) -> Iterator[tuple[Client, Background]]:
-    """A client and its server. pause_s: how long each pass of the target takes at least."""
+    """A client and its server. pause_s: how long each pass of the target takes at least. eog: tokens that end an answer."""
     served = load_table(model, Defaults(speculation=speculation), context=context, draft=draft)
-    if pause_s:
-        target = _Slow(named(model).target_logits, served.vocabulary.size, "slow", context=context)
+    if pause_s or eog:
+        target = _Slow(named(model).target_logits, served.vocabulary.size, "", context=context, eog=eog)
         target.pause_s, target.vocabulary = pause_s, served.models.target.vocabulary
         served = replace(served, models=replace(served.models, target=target))
     with (

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from tests.server.loopback import NEUTRAL, PROMPT, Client, lacks, parsed, recorded
+from tests.server.loopback import DRAFT, NEUTRAL, PROMPT, Client, lacks, parsed, recorded, serving
 
 from draftproof.countable.catalogue import named
 from draftproof.countable.story import ids
@@ -161,3 +161,25 @@ def test_what_is_held_of_a_prompt_is_not_read_again(plain: Client) -> None:
 def test_json_has_no_infinity(plain: Client) -> None:
     answer = plain.ask("/v1/completions", prompt=PROMPT, max_tokens=2, logprobs=8, echo=True, logit_bias=[[5, -1e300]])
     assert all(x is None or math.isfinite(x) for x in answer["choices"][0]["logprobs"]["token_logprobs"])
+
+
+def test_the_token_that_ends_an_answer_counts_in_every_form() -> None:
+    with serving(DRAFT, eog=[6]) as (client, _):
+        request = {"prompt": PROMPT, "n_predict": 60, "seed": 3, "n_probs": 2, **NEUTRAL}
+        answer = client.ask(return_tokens=True, **request)
+        assert answer["stop_type"] == "eos"
+        assert answer["tokens"][-1] == 6
+        assert 6 not in answer["tokens"][:-1]
+        assert len(answer["completion_probabilities"]) == answer["tokens_predicted"] == len(answer["tokens"])
+        *parts, last = client.events(**request)
+        assert [t for p in parts for t in p["tokens"]] == answer["tokens"]
+        assert "".join(p["content"] for p in parts) == answer["content"]
+        assert last["stop_type"] == "eos"
+        body = {"prompt": PROMPT, "max_tokens": 60, "seed": 3, "logprobs": 1, **NEUTRAL}
+        choice = client.ask("/v1/completions", **body)["choices"][0]
+        assert choice["finish_reason"] == "stop"
+        assert len(choice["logprobs"]["text_offset"]) == len(choice["logprobs"]["tokens"]) == len(answer["tokens"])
+        assert client.events("/v1/completions", **body)[-1] == "[DONE]"
+        on = client.ask(ignore_eos=True, **request)
+        assert (on["stop_type"], on["tokens_predicted"]) == ("limit", 60)
+        assert "g" not in on["content"]

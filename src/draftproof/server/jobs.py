@@ -49,6 +49,12 @@ class Choice:
             constraint=served.grammar(settings.grammar) if settings.grammar and served.grammar else None,
         )
 
+    def take(self, emitted: Sequence[Emitted]) -> None:
+        """Tokens came. The one that ends an answer by its nature was not shown to the text yet."""
+        self.tokens += emitted
+        for token in self.tokens[len(self.text.pieces) :]:
+            self.text.ends(token.token)
+
     @cached_property
     def prompt_text(self) -> TextStream:
         """The texts of the prompt's tokens, those of control tokens left out."""

@@ -156,7 +156,7 @@ class Worker:
 
     def _report(self, run: Run, emitted: Sequence[Emitted], mail: Mail) -> None:
         ticket, choice = self._running[run]
-        choice.tokens += emitted
+        choice.take(emitted)
         if run.error is not None:
             if not isinstance(run.error, ValueError):
                 log.error("An answer failed.", exc_info=run.error)
