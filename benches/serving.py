@@ -36,6 +36,7 @@ RECORD = '{"name": "lamp", "colour": "green", "in_stock": true, "price": 12.5, "
 REPETITIVE = "A list of equal records:\n[\n" + 8 * RECORD
 LONG = " ".join(f"Entry {i}: the {ORDINARY[i % 4][4:]} left at {i * 7 % 24} o'clock." for i in range(110))
 PLAIN: Mapping[str, Any] = {"temperature": 0.8, "speculative": False}
+_MAIN = "from draftproof.cli.main import main; main()"
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -82,7 +83,7 @@ class Ours:
     """`draftproof serve` in a process of its own."""
 
     def __init__(self, *flags: str) -> None:
-        command = [sys.executable, "-m", "draftproof", "serve", "--port", "0", "-t", "1", *flags]
+        command = [sys.executable, "-c", _MAIN, "serve", "--port", "0", "-t", "1", *flags]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def __enter__(self) -> Side:
