@@ -51,6 +51,7 @@ CASES: Mapping[str, Case] = {
     "an empty prompt": _native(prompt=""),
     "an empty list of prompts": _native(prompt=[]),
     "a prompt that is a number": _native(prompt=5),
+    "a list of prompts and token ids": _native(prompt=[[1], 2]),
     "a token id that the model does not have": _native(prompt=[1, 99]),
     "a negative token id": _native(prompt=[1, -1]),
     "a prompt longer than the context": _native(prompt="abcdefgh" * 100),
