@@ -68,6 +68,14 @@ def test_several_types_are_tried_in_their_order() -> None:
     assert plan.effective == ("ngram-cache", "draft-simple")
 
 
+def test_a_seeded_answer_does_not_depend_on_which_of_several_drafters_others_feed() -> None:
+    both = ("ngram-mod", "draft-simple")
+    assert make_plan(setup(types=both)).rule.name == "match"
+    assert make_plan(setup(types=both, rule="rejection")).rule.name == "rejection"
+    assert make_plan(setup(types=("ngram-simple", "draft-simple"))).rule.name == "rejection"
+    assert make_plan(setup(types=("ngram-mod",))).rule.name == "rejection"
+
+
 def test_lengths_are_paced_unless_told_otherwise() -> None:
     assert isinstance(make_plan(setup(types=("ngram-cache",))).drafter, Paced)
     assert not isinstance(make_plan(setup(types=("ngram-cache",), adaptive=False)).drafter, Paced)

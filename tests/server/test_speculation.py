@@ -51,6 +51,22 @@ def test_a_request_can_choose_drafter_length_and_rule(plain: Client) -> None:
     assert len(longer["speculation"]["drafted_by_position"]) == 5
 
 
+@pytest.mark.parametrize(
+    ("asked", "ignored"),
+    [
+        ({"speculative": True}, ["speculative"]),
+        ({"speculative.n_max": 3, "speculative.rule": "match"}, ["speculative.n_max", "speculative.rule"]),
+        ({"speculative": {"type": "ngram-simple", "p_min": 0.5, "n_max": 2}}, ["speculative.p_min"]),
+        ({"speculative.type": "draft-simple", "speculative.p_min": 0.5, "speculative.n_min": 1}, []),
+        ({"speculative": False}, []),
+        ({"speculative.n_max": 0}, []),
+    ],
+    ids=str,
+)
+def test_what_no_drafter_reads_is_listed_as_ignored(plain: Client, asked: dict[str, Any], ignored: list[str]) -> None:
+    assert plain.ask(prompt=PROMPT, n_predict=2, **asked)["ignored"] == ignored
+
+
 def test_counts_by_position_add_up(drafting: Client) -> None:
     answer = drafting.ask(**REQUEST, return_origins=True)
     told, timings = answer["speculation"], answer["timings"]

@@ -60,7 +60,8 @@ class NgramMod:
 class Speculation:
     """`types` are tried in their order; the first that has a draft is verified. ("none",) switches speculation off.
 
-    `rule` "auto": greedy at temperature 0, rejection above. `n_max` caps every type, None does not. `adaptive`: drafts
+    `rule` "auto": greedy at temperature 0, rejection above; match where a memory that requests share drafts beside another
+    type, for a seeded answer must not depend on other requests. `n_max` caps every type, None does not. `adaptive`: drafts
     become shorter, down to none, where accepting does not pay for the rows. `strict`: no batch has more rows than the model
     computes bit for bit like single ones.
     """

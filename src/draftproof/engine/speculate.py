@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import Speculation
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.drafter import Drafter
-from draftproof.engine.draft.kind import Setup
+from draftproof.engine.draft.kind import Kind, Setup
 from draftproof.engine.draft.none import NoDrafter
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
 from draftproof.engine.draft.several import FirstOf
@@ -33,6 +35,14 @@ class Plan:
     reason: str = ""
 
 
+def _automatic(sampling: Sampling, kinds: Sequence[Kind]) -> str:
+    """The rule for a request that names none."""
+    if sampling.greedy:
+        return "greedy"
+    # which of several drafts would depend on other requests, and so would a seeded answer under rejection
+    return "match" if len(kinds) > 1 and any(k.shared for k in kinds) else "rejection"
+
+
 def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     """Drafter and rule for a request.
 
@@ -41,19 +51,16 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     change the law) is left out, and `reason` says so.
     """
     asked, sampling = setup.speculation, setup.sampling
-    name = asked.rule
-    if name == "auto":
-        name = "greedy" if sampling.greedy else "rejection"
-    rule = rule_of(name)
     kinds = [kind(t) for t in dict.fromkeys(asked.types) if t != "none"]
     reasons = [f"{k.name}: {why}" for k in kinds if (why := k.missing(setup))]
+    usable = [k for k in kinds if not k.missing(setup)]
+    rule = rule_of(_automatic(sampling, usable) if asked.rule == "auto" else asked.rule)
     n_max = _UNBOUNDED if asked.n_max is None else asked.n_max
     if asked.strict and n_max > setup.target.max_rows_exact - 1:
         n_max = setup.target.max_rows_exact - 1
         reasons.append(f"at most {n_max} drafted tokens: larger batches are not bit for bit like single tokens")
     if asked.wanted and (refusal := rule.refuses(sampling)):
         return Plan(asked, (), rule_of("rejection"), NoDrafter(), 0, refusal)
-    usable = [k for k in kinds if not k.missing(setup)]
     if not usable or not n_max:
         plain = rule if not rule.refuses(sampling) else rule_of("rejection")
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))

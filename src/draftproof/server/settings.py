@@ -14,7 +14,7 @@ from draftproof.server.breakers import breakers_of
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
 from draftproof.server.served import BREAKERS, Served
-from draftproof.server.speculating import read_speculation
+from draftproof.server.speculating import read_speculation, without_effect
 from draftproof.server.structure import read_grammar
 from draftproof.server.vocabulary import Vocabulary
 
@@ -102,6 +102,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         speculation = read_speculation(request, served, greedy=sampling.greedy)
     except ValueError as error:
         raise Refusal(f"{error}.") from error
+    ignored = sorted([*ignored, *without_effect(request, speculation)])
     return Settings(
         sampling,
         speculation,

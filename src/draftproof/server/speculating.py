@@ -15,6 +15,8 @@ from draftproof.server.served import Served
 
 _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
 _UNBOUNDED = 2**31
+_READERS = {"n_min": {"draft-simple", "draft-mtp", "ngram-mod"}, "p_min": {"draft-simple", "draft-mtp"}}
+"""Drafters that a field is for; the others are for all."""
 _SECTIONS = {
     "draft-simple": "draft",
     "draft-mtp": "draft",
@@ -41,6 +43,16 @@ def read_speculation(request: Generate, served: Served, *, greedy: bool) -> Spec
     draft = {name: asked[name] for name in ("n_max", "n_min", "p_min") if name in asked}
     mod = {"n_min": asked["n_min"]} if "n_min" in asked else {}
     return replace(default, **names, draft=replace(default.draft, **draft), ngram_mod=replace(default.ngram_mod, **mod))
+
+
+def without_effect(request: Generate, speculation: Speculation) -> list[str]:
+    """Names of the fields that a request sets and that none of the drafters which it gets reads."""
+    asked = _asked(request)
+    if speculation.wanted:
+        types = set(speculation.types)
+        return [f"speculative.{name}" for name in asked if name in _READERS and not types & _READERS[name]]
+    names = [f"speculative.{name}" for name in asked if name != "types" and (name, asked[name]) != ("n_max", 0)]
+    return ["speculative", *names] if request.speculative is True else names
 
 
 def _asked(request: Generate) -> dict[str, Any]:

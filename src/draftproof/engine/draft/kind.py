@@ -36,7 +36,8 @@ class Setup:
 class Kind:
     """A drafter by llama-server's name of it. `missing` says why it cannot run on a setup, or "". `open` makes one.
 
-    `cost` picks what it takes to draft a token; to look one up costs nothing worth counting.
+    `cost` picks what it takes to draft a token; to look one up costs nothing worth counting. `shared`: what it drafts depends
+    on other requests too.
     """
 
     name: str
@@ -44,3 +45,4 @@ class Kind:
     open: Callable[[Setup], Drafter]
     missing: Callable[[Setup], str] = lambda _setup: ""
     cost: Callable[[Costs], float] = lambda _costs: 0.0
+    shared: bool = False

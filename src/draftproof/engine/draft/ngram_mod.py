@@ -58,4 +58,4 @@ def _open(setup: Setup) -> NgramMod:
     return NgramMod(setup.speculation.ngram_mod, setup.pool or NgramPool())
 
 
-DRAFTER = Kind(NgramMod.name, "token by token through a table of hashes that all requests share", _open)
+DRAFTER = Kind(NgramMod.name, "token by token through a table of hashes that all requests share", _open, shared=True)
