@@ -105,6 +105,7 @@ def _load(given: dict[str, Any]) -> Served:
             context=context,
             threads=given["threads"] or default_threads(),
             strict=given["strict"] is not False,
+            exact_prompts=given["strict"] is True,
             flash=given["flash_attn"] != "off",
             head="draft-mtp" in (given["spec_type"] or ""),
             **{name: given[name] for name in _PASSED_ON},

@@ -78,8 +78,8 @@ RUNNING = together(
     click.option(
         "--strict/--no-strict",
         default=None,
-        help="Draft no more tokens than give bit for bit the numbers of plain decoding, for all requests or for none. "
-        "Default: at temperature 0.",
+        help="Draft no more tokens, and read prompts in no larger parts, than give bit for bit the numbers of plain decoding, "
+        "for all requests and at any cost, or for none. Default: at temperature 0, and prompts where it costs little.",
     ),
 )
 SAMPLING = together(

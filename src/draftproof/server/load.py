@@ -22,7 +22,8 @@ _TABLE_CONTEXT = 4096
 class Files:
     """GGUF files and how to run them. `context`: tokens of one slot, 0 for what the model was trained for. `slots`: at once.
 
-    strict: only arithmetic that gives a drafted token the very numbers of a plain one. head: with the target's prediction
+    strict: only arithmetic that gives a drafted token the very numbers of a plain one. exact_prompts: how prompts are cut or
+    kept changes no number either, also where that is slow. head: with the target's prediction
     head, which drafts. measure: what rows cost, for drafts as long as pays.
     """
 
@@ -34,6 +35,7 @@ class Files:
     threads: int = 1
     batch: int = 512
     strict: bool = True
+    exact_prompts: bool = False
     flash: bool = True
     mmap: bool = True
     repack: bool = False

@@ -77,7 +77,8 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
         values=_cache_type(files.cache_type_v),
     )
     rows = _ROWS_OF_DRAFT_TESTED if draft else _ROWS_TESTED
-    return LlamaOptions(model, context, strict=files.strict and not draft, test_rows=rows, hidden=head)
+    strict, exact = files.strict and not draft, files.exact_prompts and not draft
+    return LlamaOptions(model, context, strict=strict, exact_prompts=exact, test_rows=rows, hidden=head)
 
 
 def _costs(target: LlamaBackend, draft: LlamaBackend | None, head: LlamaHead | None) -> Costs:
