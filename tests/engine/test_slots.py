@@ -143,6 +143,22 @@ def test_the_slot_that_holds_most_of_a_prompt_takes_it() -> None:
     assert slots.start(order((*first, 3), 2)).slot == 0
 
 
+@pytest.mark.parametrize("rolls_back", [True, False])
+def test_a_prompt_that_is_asked_again_is_not_read_at_all(rolls_back: bool) -> None:
+    shared = models(can_truncate=rolls_back)
+    slots = Slots(shared, 1)
+    first = finish(slots, order(seed=1))
+    for seed in (1, 2, 1):
+        run = slots.start(order(seed=seed))
+        assert run.generation.can_begin is rolls_back
+        slots.cancel(run)
+        again = finish(slots, order(seed=seed))
+        assert again == finish(Slots(models(can_truncate=rolls_back), 1), order(seed=seed))
+    assert first == again
+    other = finish(slots, order((1, 2, 4)))
+    assert other == finish(Slots(models(), 1), order((1, 2, 4)))
+
+
 @pytest.mark.parametrize("speculation", [Speculation(), DRAFT, BOTH])
 def test_a_prompt_that_another_slot_holds_is_copied(speculation: Speculation) -> None:
     shared = models()
@@ -153,7 +169,7 @@ def test_a_prompt_that_another_slot_holds_is_copied(speculation: Speculation) ->
         slots.step()
     copied = order((*prompt, 1), 20, seed=5, speculation=speculation)
     run = slots.start(copied)
-    assert run.reused == len(prompt) - 1
+    assert run.reused == len(prompt)
     made: dict[Run, list[int]] = {busy: [], run: []}
     while slots.runs:
         for moved, emitted in slots.step():

@@ -79,7 +79,7 @@ RUNNING = together(
         "--strict/--no-strict",
         default=None,
         help="Draft no more tokens, and read prompts in no larger parts, than give bit for bit the numbers of plain decoding, "
-        "for all requests and at any cost, or for none. Default: at temperature 0, and prompts where it costs little.",
+        "for all requests and at any cost, or for none. Default: drafts at temperature 0 only.",
     ),
 )
 SAMPLING = together(

@@ -78,7 +78,8 @@ class Generation:
     """`while not g.finish: emitted = g.take(extend(g.feed()))`.
 
     The sequence may hold a prefix of the prompt already. Between two calls it holds a prefix of `context`; everything emitted
-    but the last token, at most, is in it. The drafter is used, not owned. Raises ContextFull when the prompt does not fit.
+    but the last token, at most, is in it. The drafter is used, not owned. known: float32[vocab], the logits after the prompt,
+    all of which the sequence holds: then `begin` comes first. Raises ContextFull when the prompt does not fit.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Generation:
         coin: Coin | None = None,
         constraint: Constraint | None = None,
         stop: Stop | None = None,
+        known: Rows | None = None,
     ) -> None:
         if len(job.prompt) > backend.context:
             raise ContextFull(f"The prompt has {len(job.prompt)} tokens, the model holds {backend.context}.")
@@ -111,12 +113,34 @@ class Generation:
         self._draft = NOTHING
         self._checkpoint: object = None
         self._held: Rows | None = None
-        self._prompt = PromptReader(sequence, job.prompt, batch=job.batch, scoring=job.score_prompt, report=job.report)
+        self._known = known
+        self._prompt = PromptReader(
+            sequence,
+            job.prompt,
+            batch=job.batch,
+            scoring=job.score_prompt,
+            report=job.report,
+            known=known is not None,
+        )
 
     @property
     def prompt_records(self) -> list[Emitted]:
         """The prompt's tokens but the first, when the job asks for them."""
         return self._prompt.records
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether the first token can be had by `begin`, before anything is fed."""
+        return self._known is not None
+
+    def begin(self) -> list[Emitted]:
+        """The first token, from the logits after the prompt that were known: call it instead of the first `feed` and `take`."""
+        assert self._known is not None
+        row, self._known = self._known, None
+        before = len(self.context)
+        emitted = self._judge(row[None])
+        self._settle(before, 0)
+        return emitted
 
     def feed(self) -> Feed:
         """The tokens that the model has to read next. Call `take` with its rows before the next `feed`."""

@@ -13,10 +13,20 @@ class PromptReader:
     """Feeds the tokens of `prompt` that the sequence does not hold yet. `records` grows by one for each scored token.
 
     batch: most tokens in one feed. scoring: every token but the first, which has no context, gets a record; the sequence
-    is emptied for it. Raises ValueError for an empty prompt.
+    is emptied for it. known: the logits after the prompt need not be computed, the sequence may hold all of it. Raises
+    ValueError for an empty prompt.
     """
 
-    def __init__(self, sequence: Memory, prompt: tuple[int, ...], *, batch: int, scoring: bool, report: Report) -> None:
+    def __init__(
+        self,
+        sequence: Memory,
+        prompt: tuple[int, ...],
+        *,
+        batch: int,
+        scoring: bool,
+        report: Report,
+        known: bool = False,
+    ) -> None:
         if not prompt:
             raise ValueError("a prompt has at least one token")
         self.records: list[Emitted] = []
@@ -27,7 +37,7 @@ class PromptReader:
         self._report = report
         self._fed = 0
         # the logits after the last token are needed, so a memory that holds all of the prompt reads it again
-        keep = 0 if scoring else len(prompt) - 1
+        keep = 0 if scoring else len(prompt) if known else len(prompt) - 1
         if sequence.length > keep:
             sequence.truncate(keep)
         self.reading = sequence.length < len(prompt) - 1 or scoring

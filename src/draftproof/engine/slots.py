@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from draftproof.core.coin import Coin
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Feed, Rows
 from draftproof.engine.backend import Sequence as Memory
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs
@@ -121,22 +123,27 @@ class Slot:
         """The memories hold prefixes of this."""
         self.used_s = 0.0
         self.pending: Feed | None = None
+        self.known: tuple[tuple[int, ...], Rows] | None = None
+        """The prompt that was read last, and float32[vocab], the logits after it."""
         self._models = models
         self.memory = models.target.sequence()
         self.helpers = {name: helper.sequence() for name, helper in models.helpers.items()}
         """Memories of those that draft; the head's follows the one before."""
 
     def holds(self, prompt: Sequence[int]) -> int:
-        """How many tokens of `prompt` need not be read again here.
-
-        The last two are always read, so that the first answered token is not a drafted one, whatever was held: a seeded
-        answer must not depend on who was here before.
-        """
-        most = max(len(prompt) - 2, 0)
+        """How many tokens of `prompt` need not be read again here; without `knows` it the last one is, for its logits."""
+        most = len(prompt) - 1
         common = _common(self.tokens[: self.memory.length], prompt)
         if self._models.target.can_truncate:
-            return min(common, most)
+            return common if self.knows(prompt) else min(common, most)
         return common if common == self.memory.length <= most else 0
+
+    def knows(self, prompt: Sequence[int]) -> bool:
+        """Whether the logits after the prompt are still known from the last time that it was read here.
+
+        Reading its last token once more could give others: it would be read alone.
+        """
+        return self.known is not None and self.known[0] == tuple(prompt) and self._models.target.can_truncate
 
     def prepare(self, prompt: Sequence[int], *, reuse: bool, lender: Slot | None = None) -> int:
         """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0. A lender's memory is copied."""
@@ -146,6 +153,7 @@ class Slot:
             self.helpers[name] = _shorten(helper, memory, common)
         holder = lender or self
         keep = holder.holds(prompt) if reuse else 0
+        self.known = holder.known if keep == len(prompt) else None
         if lender is not None:
             self.memory.close()
             self.memory = lender.memory.fork()
@@ -165,6 +173,7 @@ class Slot:
             memory = self.helpers[name]
             self.helpers[name] = _shorten(helper, memory, 0 if broken else min(memory.length, len(self.tokens)))
         if broken:
+            self.known = None
             self.memory = _shorten(self._models.target, self.memory, 0)
 
     def close(self) -> None:
@@ -215,11 +224,12 @@ class Slots:
             models.target,
             slot.memory,
             order.job,
-            drafter=plan.drafter,
+            drafter=_AfterFirst(plan.drafter, len(order.job.prompt)),
             rule=plan.rule,
             n_max=plan.n_max,
             constraint=order.constraint,
             stop=order.stop,
+            known=slot.known[1] if slot.known else None,
         )
         run = Run(order, slot.number, slot.memory, plan, generation, reused, now_s)
         slot.run = run
@@ -249,33 +259,42 @@ class Slots:
     def step(self) -> list[tuple[Run, list[Emitted]]]:
         """One batch for all that fit in it: which runs moved, and the tokens that each emitted. A run that failed has `error`."""
         moved: list[tuple[Run, list[Emitted]]] = []
-        fed = self._gather(moved)
+        beginning = [slot for slot in self.slots if slot.run is not None and slot.run.generation.can_begin]
+        fed = self._gather(moved, beginning)
+        for slot in beginning:
+            self._advance(slot, None, moved)
         if fed:
             self.steps += 1
         for slot, rows in self._extend(fed, moved):
-            run = slot.run
-            assert run is not None
             slot.pending = None
-            try:
-                emitted = run.generation.take(rows)
-            except Exception as error:  # one answer must not take the others with it
-                self._fail(slot, error, moved)
-                continue
-            if run.read_s is None and (emitted or run.done):
-                run.read_s = self._clock()
-            if run.done:
-                self._finish(slot)
-            moved.append((run, emitted))
+            self._advance(slot, rows, moved)
         return moved
 
-    def _gather(self, moved: list[tuple[Run, list[Emitted]]]) -> list[tuple[Slot, Feed]]:
+    def _advance(self, slot: Slot, rows: Rows | None, moved: list[tuple[Run, list[Emitted]]]) -> None:
+        """What follows from the rows that were computed, or without them from what is known of the prompt."""
+        run = slot.run
+        assert run is not None
+        try:
+            emitted = run.generation.begin() if rows is None else run.generation.take(rows)
+        except Exception as error:  # one answer must not take the others with it
+            self._fail(slot, error, moved)
+            return
+        if run.read_s is None and (emitted or run.done):
+            run.read_s = self._clock()
+            if rows is not None:
+                slot.known = (run.order.job.prompt, rows[-1].copy())
+        if run.done:
+            self._finish(slot)
+        moved.append((run, emitted))
+
+    def _gather(self, moved: list[tuple[Run, list[Emitted]]], without: Sequence[Slot]) -> list[tuple[Slot, Feed]]:
         """Every answer that is past its prompt, and prompts in rotation as far as the batch goes."""
         order = self.slots[self._turn :] + self.slots[: self._turn]
         self._turn = (self._turn + 1) % len(self.slots)
         fed, room = [], self._batch
         for slot in order:
             run = slot.run
-            if run is None or (run.read_s is None and room <= 0):
+            if run is None or slot in without or (run.read_s is None and room <= 0):
                 continue
             try:
                 feed = slot.pending = slot.pending or run.generation.feed()
@@ -353,6 +372,28 @@ def _shorten(backend: Backend, memory: Memory, length: int) -> Memory:
         return memory
     memory.close()
     return backend.sequence()
+
+
+class _AfterFirst:
+    """Drafts nothing for the first answered token.
+
+    Where a prompt is read, that token comes with it; where all of it was held, it would be drafted, and a seeded answer would
+    depend on who was here before.
+    """
+
+    def __init__(self, drafter: Drafter, prompt: int) -> None:
+        self.name = drafter.name
+        self._drafter = drafter
+        self._prompt = prompt
+
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+        return self._drafter.propose(context, k, coin) if len(context) > self._prompt else NOTHING
+
+    def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
+        self._drafter.observe(context, draft, accepted)
+
+    def close(self) -> None:
+        self._drafter.close()
 
 
 class _Lent:

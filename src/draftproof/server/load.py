@@ -23,7 +23,7 @@ class Files:
     """GGUF files and how to run them. `context`: tokens of one slot, 0 for what the model was trained for. `slots`: at once.
 
     strict: only arithmetic that gives a drafted token the very numbers of a plain one. exact_prompts: how prompts are cut or
-    kept changes no number either, also where that is slow. head: with the target's prediction
+    kept changes no number either, which makes long ones slow. head: with the target's prediction
     head, which drafts. measure: what rows cost, for drafts as long as pays.
     """
 

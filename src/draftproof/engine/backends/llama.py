@@ -26,10 +26,9 @@ class LlamaOptions:
 
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
-    rows. Where that is as many as were tried, prompts too are read so that how they are cut changes no number: they cost
-    about an eighth more, and what is kept of a prompt gives what reading it anew would give. exact_prompts: so also where
-    only small batches are alike, whatever it costs. test_rows: up to how many rows that is measured at start-up. hidden:
-    also keep the hidden rows that a prediction head drafts from (see `LlamaHead`).
+    rows. exact_prompts: prompts too are read in parts no larger than that, so that how they are cut or kept changes no
+    number; long ones take up to twice the time. test_rows: up to how many rows that is measured at start-up. hidden: also
+    keep the hidden rows that a prediction head drafts from (see `LlamaHead`).
     """
 
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -78,10 +77,9 @@ class LlamaBackend:
         self.can_truncate = self.row_test.can_truncate
         self.max_rows_exact = self.row_test.exact
         self._chunk = self.memory.batch
-        if options.strict and self.row_test.exact >= options.test_rows:
-            self._chunk = min(self._chunk, _MOST_ALIKE)
-        elif options.exact_prompts:
-            self._chunk = min(self._chunk, self.row_test.exact)
+        if options.exact_prompts:
+            all_exact = self.row_test.exact >= options.test_rows
+            self._chunk = min(self._chunk, _MOST_ALIKE if all_exact else self.row_test.exact)
         self._open: dict[int, LlamaSequence] = {}
 
     @property
