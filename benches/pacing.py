@@ -20,7 +20,8 @@ from draftproof.engine.draft.pace import Costs
 from draftproof.engine.emit import Report
 from draftproof.engine.generate import Job
 from draftproof.engine.libllama import ContextOptions
-from draftproof.engine.slots import Models, Order, Slots
+from draftproof.engine.slot import Models, Order
+from draftproof.engine.slots import Slots
 
 ORDINARY = "The harbour was quiet that morning, and the captain"
 REPETITIVE = (

@@ -124,9 +124,9 @@ ON_PURPOSE: Mapping[str, str] = {
     "`echo`, `max_tokens: 0`": "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token.",
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
     "prompts in the cache": (
-        "A prompt that is asked again is not read at all: the logits after it are kept (llama-server reads its last token again, "
-        "alone, which may change their last bits). The first answered token is never a drafted one, so that a seeded answer does not "
-        "depend on who was here before."
+        "A prompt that is asked again is not read at all: the logits after it are kept (llama-server reads its last token "
+        "again, alone, which may change their last bits). The first answered token is never a drafted one, so that a seeded "
+        "answer does not depend on who was here before."
     ),
     "/tokenizer_info, `prompt` of /tokenize": "vLLM's routes for clients that tokenize through the server.",
     "`n`": "Up to 128 choices take turns on the slots; llama-server needs a slot for each.",

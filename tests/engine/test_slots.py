@@ -17,7 +17,8 @@ from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Job, generate
-from draftproof.engine.slots import Models, Order, Run, Slots
+from draftproof.engine.slot import Models, Order, Run
+from draftproof.engine.slots import Slots
 from draftproof.engine.stop import Finish
 
 VOCAB = 6

@@ -7,180 +7,19 @@ company changes nothing but what the backend's arithmetic lets it change.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
 
-from draftproof.core.coin import Coin
 from draftproof.core.errors import UsageError
-from draftproof.core.sampling import Sampling
-from draftproof.core.speculation import OFF, Speculation
-from draftproof.engine.backend import Backend, Feed, Rows
-from draftproof.engine.backend import Sequence as Memory
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
-from draftproof.engine.draft.kind import Setup
-from draftproof.engine.draft.ngram_pool import NgramPool
-from draftproof.engine.draft.pace import Costs
+from draftproof.engine.backend import Feed, Rows
 from draftproof.engine.emit import Emitted
-from draftproof.engine.generate import Generation, Job
-from draftproof.engine.shape import Constraint
-from draftproof.engine.speculate import Plan, make_plan
-from draftproof.engine.stop import Stop
+from draftproof.engine.generate import Generation
+from draftproof.engine.slot import AfterFirst, Lent, Models, Order, Run, Slot
+from draftproof.engine.speculate import make_plan
 
 _WORTH_COPYING = 32
 """Prompt tokens that take longer to read than a memory takes to copy."""
 _SIMILAR = 0.1
 """A memory that holds less than this share of a prompt is not worth more than the one that was used longest ago."""
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """What all slots share. `head` is the prediction head of the target.
-
-    `costs` None: rows are free, so drafts are as long as they may be.
-    """
-
-    target: Backend
-    draft: Backend | None = None
-    pool: NgramPool | None = None
-    costs: Costs | None = None
-    head: Backend | None = None
-
-    @property
-    def helpers(self) -> dict[str, Backend]:
-        """Those that read along in order to draft, by the fields' names."""
-        return {name: b for name, b in (("draft", self.draft), ("head", self.head)) if b is not None}
-
-    def setup(
-        self, speculation: Speculation, sampling: Sampling, memories: Mapping[str, Memory] = MappingProxyType({})
-    ) -> Setup:
-        """What drafters are made from. memories: those of the helpers, by name."""
-        return Setup(
-            self.target,
-            speculation,
-            sampling,
-            draft=self.draft,
-            sequence=memories.get("draft"),
-            pool=self.pool,
-            head=self.head,
-            head_sequence=memories.get("head"),
-        )
-
-    def close(self) -> None:
-        """Frees all of them."""
-        for helper in self.helpers.values():
-            helper.close()
-        self.target.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One answer to make. `reuse`: what a slot still holds of the prompt is not read again. `slot`: only this one will do."""
-
-    job: Job
-    speculation: Speculation = OFF
-    reuse: bool = True
-    slot: int | None = None
-    stop: Stop | None = None
-    constraint: Constraint | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """An order in its slot. Times are of a monotonic clock, in seconds.
-
-    `reused` counts the prompt's tokens that were held already. `read_s`: when the prompt was read and the first token known.
-    """
-
-    order: Order
-    slot: int
-    memory: Memory
-    plan: Plan
-    generation: Generation
-    reused: int
-    started_s: float
-    read_s: float | None = None
-    ended_s: float | None = None
-    error: Exception | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.error is not None or self.generation.finish is not None
-
-    @property
-    def read_tokens(self) -> int:
-        """How much of the prompt the memory holds."""
-        return min(self.memory.length, len(self.order.job.prompt))
-
-
-class Slot:
-    """The memory of one conversation, of the target and of those that draft, and whoever runs in it."""
-
-    def __init__(self, number: int, models: Models) -> None:
-        self.number = number
-        self.run: Run | None = None
-        self.tokens: list[int] = []
-        """The memories hold prefixes of this."""
-        self.used_s = 0.0
-        self.pending: Feed | None = None
-        self.known: tuple[tuple[int, ...], Rows] | None = None
-        """The prompt that was read last, and float32[vocab], the logits after it."""
-        self._models = models
-        self.memory = models.target.sequence()
-        self.helpers = {name: helper.sequence() for name, helper in models.helpers.items()}
-        """Memories of those that draft; the head's follows the one before."""
-
-    def holds(self, prompt: Sequence[int]) -> int:
-        """How many tokens of `prompt` need not be read again here; without `knows` it the last one is, for its logits."""
-        most = len(prompt) - 1
-        common = _common(self.tokens[: self.memory.length], prompt)
-        if self._models.target.can_truncate:
-            return common if self.knows(prompt) else min(common, most)
-        return common if common == self.memory.length <= most else 0
-
-    def knows(self, prompt: Sequence[int]) -> bool:
-        """Whether the logits after the prompt are still known from the last time that it was read here.
-
-        Reading its last token once more could give others: it would be read alone.
-        """
-        return self.known is not None and self.known[0] == tuple(prompt) and self._models.target.can_truncate
-
-    def prepare(self, prompt: Sequence[int], *, reuse: bool, lender: Slot | None = None) -> int:
-        """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0. A lender's memory is copied."""
-        for name, helper in self._models.helpers.items():
-            memory = self.helpers[name]
-            common = _common(self.tokens[: memory.length], prompt) if reuse else 0
-            self.helpers[name] = _shorten(helper, memory, common)
-        holder = lender or self
-        keep = holder.holds(prompt) if reuse else 0
-        self.known = holder.known if keep == len(prompt) else None
-        if lender is not None:
-            self.memory.close()
-            self.memory = lender.memory.fork()
-        self.memory = _shorten(self._models.target, self.memory, keep)
-        self.tokens = list(prompt)
-        return keep
-
-    def release(self, *, broken: bool = False) -> None:
-        """Whoever ran is gone. Its tokens stay for the next prompt, unless the memory may be `broken`."""
-        run, self.run, self.pending = self.run, None, None
-        if run is None:
-            return
-        run.plan.drafter.close()
-        self.tokens = run.generation.context
-        for name, helper in self._models.helpers.items():
-            # a draft that was made but not judged may be in it
-            memory = self.helpers[name]
-            self.helpers[name] = _shorten(helper, memory, 0 if broken else min(memory.length, len(self.tokens)))
-        if broken:
-            self.known = None
-            self.memory = _shorten(self._models.target, self.memory, 0)
-
-    def close(self) -> None:
-        self.release()
-        for memory in self.helpers.values():
-            memory.close()
-        self.memory.close()
 
 
 class Slots:
@@ -217,14 +56,14 @@ class Slots:
         lender = self._lender(slot, order.job.prompt) if reuse else None
         reused = slot.prepare(order.job.prompt, reuse=reuse, lender=lender)
         models = self.models
-        lent = {name: _Lent(memory) for name, memory in slot.helpers.items()}
+        lent = {name: Lent(memory) for name, memory in slot.helpers.items()}
         setup = models.setup(order.speculation, order.job.sampling, lent)
         plan = make_plan(setup, models.costs)
         generation = Generation(
             models.target,
             slot.memory,
             order.job,
-            drafter=_AfterFirst(plan.drafter, len(order.job.prompt)),
+            drafter=AfterFirst(plan.drafter, len(order.job.prompt)),
             rule=plan.rule,
             n_max=plan.n_max,
             constraint=order.constraint,
@@ -348,78 +187,3 @@ class Slots:
         """Gives back the memories, not the backends."""
         for slot in self.slots:
             slot.close()
-
-
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the longest common prefix."""
-    a, b = tuple(a), tuple(b)
-    known, n = 0, min(len(a), len(b))
-    while known < n:
-        middle = (known + n + 1) // 2
-        if a[known:middle] == b[known:middle]:
-            known = middle
-        else:
-            n = middle - 1
-    return known
-
-
-def _shorten(backend: Backend, memory: Memory, length: int) -> Memory:
-    """A memory that holds the first `length` tokens of this one; a new one where it cannot lose single tokens."""
-    if memory.length == length:
-        return memory
-    if backend.can_truncate:
-        memory.truncate(length)
-        return memory
-    memory.close()
-    return backend.sequence()
-
-
-class _AfterFirst:
-    """Drafts nothing for the first answered token.
-
-    Where a prompt is read, that token comes with it; where all of it was held, it would be drafted, and a seeded answer would
-    depend on who was here before.
-    """
-
-    def __init__(self, drafter: Drafter, prompt: int) -> None:
-        self.name = drafter.name
-        self._drafter = drafter
-        self._prompt = prompt
-
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
-        return self._drafter.propose(context, k, coin) if len(context) > self._prompt else NOTHING
-
-    def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
-        self._drafter.observe(context, draft, accepted)
-
-    def close(self) -> None:
-        self._drafter.close()
-
-
-class _Lent:
-    """A memory that outlives the drafter that uses it: `close` leaves it open."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    @property
-    def length(self) -> int:
-        return self._memory.length
-
-    def extend(self, tokens: Sequence[int], rows: int | None = None) -> Rows:
-        return self._memory.extend(tokens, rows)
-
-    def truncate(self, length: int) -> None:
-        self._memory.truncate(length)
-
-    def checkpoint(self) -> object:
-        return self._memory.checkpoint()
-
-    def restore(self, checkpoint: object) -> None:
-        self._memory.restore(checkpoint)
-
-    def fork(self) -> Memory:
-        return self._memory.fork()
-
-    def close(self) -> None:
-        """The slot's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from draftproof.engine.slots import Run
+from draftproof.engine.slot import Run
 from draftproof.server.jobs import Choice
 from draftproof.server.speculating import effective, requested
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from draftproof.engine.emit import NOTHING_ASKED, Emitted, Report
 from draftproof.engine.generate import Job
-from draftproof.engine.slots import Order, Run
+from draftproof.engine.slot import Order, Run
 from draftproof.engine.stop import Finish
 from draftproof.server.errors import Refusal
 from draftproof.server.prompts import Tokens

@@ -11,7 +11,7 @@ from draftproof.core.errors import UsageError
 from draftproof.countable.catalogue import named
 from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
-from draftproof.engine.slots import Models
+from draftproof.engine.slot import Models
 from draftproof.server.served import LLAMA_DEFAULTS, About, Defaults, Served
 from draftproof.server.vocabulary import Letters
 

@@ -18,7 +18,7 @@ from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, time_rows
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
 from draftproof.engine.shape import Constraint
-from draftproof.engine.slots import Models
+from draftproof.engine.slot import Models
 from draftproof.server.served import About, Served
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _about(backend: LlamaBackend, costs: Costs | None) -> About:
         n_embd=model.width,
         n_params=model.parameters,
         size=model.size_bytes,
-        vocab_type=2,
+        vocab_type=int(model.library.lib.llama_vocab_type(model.vocab.pointer)),
         notes={"ms_of_rows": rows, "ms_of_draft_token": draft_ms, "library": model.library.source},
     )
 

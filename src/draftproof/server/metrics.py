@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftproof.engine.slots import Run
+from draftproof.engine.slot import Run
 
 
 @dataclass(slots=True)

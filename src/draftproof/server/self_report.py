@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from draftproof.engine.draft import kind
-from draftproof.engine.slots import Slot
+from draftproof.engine.slot import Slot
 from draftproof.server.chat import ChatTemplate
 from draftproof.server.described import describe
 from draftproof.server.jobs import Choice, Ticket

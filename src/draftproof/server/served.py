@@ -9,7 +9,7 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.shape import Constraint
-from draftproof.engine.slots import Models
+from draftproof.engine.slot import Models
 from draftproof.server.vocabulary import Vocabulary
 
 LLAMA_SAMPLING = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, dry_penalty_last_n=64)

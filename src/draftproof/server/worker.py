@@ -12,7 +12,8 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from draftproof.engine.emit import Emitted
-from draftproof.engine.slots import Run, Slots
+from draftproof.engine.slot import Run
+from draftproof.engine.slots import Slots
 from draftproof.server.errors import Refusal, busy, refusal, stopping
 from draftproof.server.jobs import Choice, Event, Ticket
 from draftproof.server.metrics import Totals

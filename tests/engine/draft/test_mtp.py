@@ -12,7 +12,8 @@ from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job, generate
-from draftproof.engine.slots import Models, Order, Slots
+from draftproof.engine.slot import Models, Order
+from draftproof.engine.slots import Slots
 from draftproof.engine.speculate import make_plan
 
 FILES = ["mtp.gguf", "mtp-hy_v3.gguf", "mtp-hy_v3-v10.gguf"]

@@ -20,7 +20,8 @@ from draftproof.engine.generate import Generation, Job, generate
 from draftproof.engine.libllama import Context, Head, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch
 from draftproof.engine.libllama.head import hidden_rows, put_out_hidden_rows
-from draftproof.engine.slots import Models, Order, Slots
+from draftproof.engine.slot import Models, Order
+from draftproof.engine.slots import Slots
 from draftproof.engine.verify import greedy
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel, Option
 

@@ -13,7 +13,8 @@ from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
 from draftproof.engine.draft.pace import Costs
 from draftproof.engine.generate import Job
 from draftproof.engine.libllama import ContextOptions
-from draftproof.engine.slots import Models, Order, Slots
+from draftproof.engine.slot import Models, Order
+from draftproof.engine.slots import Slots
 
 pytestmark = pytest.mark.real
 
