@@ -186,9 +186,9 @@ def _entries(answer: Mapping[str, Any], field: Field) -> Any:
 
 
 def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int, field: Field) -> Completion:
-    ids = answer.get("tokens")
+    ids = None if answer.get("tokens") is None else field.ids(answer["tokens"], "tokens")
     # Without return_tokens (an old server) the list is there and empty.
-    known = ids is not None and (len(ids) > 0 or not answer.get("tokens_predicted"))
+    known = ids or not answer.get("tokens_predicted")
     return Completion(
         single(ask, i),
         exchange.number,
@@ -196,14 +196,14 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         exchange.status or 0,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
-        token_ids=field.ids(ids, "tokens") if known else None,
+        token_ids=ids if known else None,
         **_ending(answer, field, bulk=ask.count > 1),
     )
 
 
 def _ending(answer: Mapping[str, Any], field: Field, *, bulk: bool) -> dict[str, Any]:
     """What only the final object of an answer holds. In bulk, of its claims only those on speculation and the seed."""
-    timings = field.obj(answer.get("timings", {}), "timings")
+    timings = field.obj_or_none(answer.get("timings"), "timings")
     stop_type = answer.get("stop_type")
     return {
         "finish": _FINISH.get(stop_type, stop_type) if isinstance(stop_type, str) else None,
