@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from draftproof.checks.prompts import is_chat
-from draftproof.core.ask import Completion, Prompt
+from draftproof.checks.prompts import is_chat, is_small
+from draftproof.client.oracle import oracle_row
+from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
+
+CHAIN_ALTERNATIVES = 100
 
 
 def after(prompt: Prompt, answer: Completion, n: int) -> Prompt | None:
@@ -62,7 +65,27 @@ class Scored:
         return min(min(self.row.logprobs, default=0.0), math.log(left) if left > 0 else -math.inf)
 
 
+def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[OracleRow, ...]:
+    """The one-token chain along an answer: the oracle's row before each of its tokens.
+
+    The first context is worked out anew, the others one after the other with the server's prompt cache on, so that each adds
+    one token: the numeric path of plain decoding after an uncached prompt (ask for the answer with `Facts.uncached`). A model of a
+    few letters has no such paths, and is asked for many contexts at once.
+    """
+    places = contexts(answer, limit)
+    if is_small(probe) or not probe.facts.uncached:
+        return tuple(probe.oracle_many(places))
+    rows = []
+    for n, context in enumerate(places):
+        ask = Ask(context, 1, min(probe.facts.max_alternatives, CHAIN_ALTERNATIVES), seed=0)
+        one = probe.ask(ask if n else replace(ask, extra=probe.facts.uncached))
+        if not one.ok or not one.tokens:
+            break
+        rows.append(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary))
+    return tuple(rows)
+
+
 def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[Scored, ...]:
     """Each token of an answer beside the oracle's row, as far as the contexts can be written down."""
-    rows = probe.oracle_many(contexts(answer, limit))
+    rows = chain(probe, answer, limit)
     return tuple(Scored(token, row) for token, row in zip(answer.tokens, rows, strict=False))

@@ -18,7 +18,7 @@ SMALL_VOCABULARY = 64
 BLOCK = 80
 
 LIST = "alpha, beta, gamma, delta, epsilon, zeta, eta, theta"
-REPEATING = f"Repeat this list four times exactly: {LIST}.\n1. {LIST}.\n2. {LIST}.\n3."
+REPEATING = "Repeat this list nine times exactly.\n" + "".join(f"{n}. {LIST}.\n" for n in range(1, 7)) + "7."
 
 LINE = f" {LIST}, iota, kappa, lambda, mu."
 COPIED = f"List:{LINE}\nList:{LINE}\nList:"

@@ -103,5 +103,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         slots=said.slots,
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
+        uncached=dialect.uncached,
         notes=said.notes,
     )

@@ -47,8 +47,9 @@ class LiveProbe:
         self.known = known
         self.samples = samples
         self._lock = threading.Lock()
+        self._noise: float | None = None
         self._next_seed = random.Random(seed).randrange(1, _SEEDS)
-        self._oracle = Oracle(self.ask_many, facts, dialect.uncached)
+        self._oracle = Oracle(self.ask_many, facts)
 
     @property
     def requests(self) -> int:
@@ -81,8 +82,10 @@ class LiveProbe:
         return self._oracle.rows(contexts, alternatives)
 
     def noise(self, contexts: Sequence[Prompt]) -> float:
-        """RMS noise of the server's one-token laws, in nats; see `oracle.Noise`."""
-        return self._oracle.noise(contexts).nu
+        """RMS noise of the server's laws, in nats (`noise.batch_noise`); measured once, on the contexts of the first call."""
+        if self._noise is None:
+            self._noise = self._oracle.noise(contexts)
+        return self._noise
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""

@@ -84,7 +84,10 @@ class Probe(Protocol):
         ...
 
     def noise(self, contexts: Sequence[Prompt]) -> float:
-        """RMS difference, in nats, of the same log-probabilities asked twice by different paths (prompt cached or not)."""
+        """RMS difference, in nats, of the same log-probabilities worked out alone and in a batch of rows, as verification does.
+
+        Measured once for a server, on the first contexts given.
+        """
         ...
 
     def seeds(self, n: int) -> range:

@@ -20,6 +20,7 @@ from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 12
+ALTERNATIVES = 20
 FIT, FIT_NOISE = 0.02, 8
 CONDITIONS = (Sampling(temperature=0.5), Sampling(temperature=2.0), Sampling(top_k=2))
 
@@ -51,14 +52,16 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = probe.facts.max_alternatives
+    wanted = min(probe.facts.max_alternatives, ALTERNATIVES)
     prompts = [ordinary(probe, 1)[0], repeating(probe)]
     answers = [
-        probe.ask(Ask(prompt, TOKENS, wanted, sampling, seed=13)) for prompt in prompts for sampling in CONDITIONS
+        probe.ask(Ask(prompt, TOKENS, wanted, sampling, seed=13, extra=probe.facts.uncached))
+        for prompt in prompts
+        for sampling in CONDITIONS
     ]
     return Evidence(
         probe.facts.self_reports,
-        probe.noise(prompts[:1]),
+        probe.noise(prompts),
         tuple(Probed(answer, score(probe, answer)) for answer in answers),
     )
 
@@ -134,7 +137,7 @@ def _names(laws: set[Law | None]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * len(CONDITIONS) * (1 + TOKENS) + 2
+    return 2 * len(CONDITIONS) * (1 + TOKENS) + 24
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)

@@ -25,7 +25,7 @@ ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
-NOISE_CONTEXTS = 6
+NOISE_REQUESTS = 24
 LEAST_DRAFTED = 30
 """Fewer drafted tokens show nothing about drafted tokens."""
 
