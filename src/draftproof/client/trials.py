@@ -81,10 +81,9 @@ class _Trials:
 
     def routes(self) -> None:
         """Which routes generate, which of them give logprobs, and how many alternatives the best one gives."""
-        answers = {
-            route: self._logprobs(route, ladder=self._ladder() if i == 0 else (5, 1))
-            for i, route in enumerate(self.dialect.routes)
-        }
+        best, *others = self.dialect.routes
+        answers = {best: self._logprobs(best, self._ladder())}
+        answers |= {route: self._logprobs(route, (5, 1)) for route in others}
         answering = [route for route, answer in answers.items() if answer.error is None]
         if not answering:
             raise _nothing_generates(self.http.url, tuple(answers.values()))
