@@ -149,6 +149,17 @@ def test_silence_at_first_contact_is_not_waited_for_nine_times() -> None:
     assert time.monotonic() - began < 2
 
 
+def test_a_server_that_still_loads_is_waited_for_a_little_and_then_told() -> None:
+    def loading(_request: Request, connection: Connection) -> bool:
+        connection.answer(503, '{"error": {"message": "Loading model"}}')
+        return True
+
+    with pytest.raises(TargetError, match=r"is not ready .*Loading model") as caught, Weather(loading) as server:
+        connect(server.url, limits=Limits(attempts=3, backoff_s=0.01))
+    assert "loaded" in caught.value.remedy
+    assert len(server.requests) == 3
+
+
 def test_endpoints_that_fail_are_merely_unknown() -> None:
     def broken(request: Request, connection: Connection) -> bool:
         if request.path in ("/slots", "/metrics", "/health"):

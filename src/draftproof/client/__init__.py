@@ -14,7 +14,6 @@ __all__ = [
     "Limits",
     "LiveProbe",
     "MemorySink",
-    "Noise",
     "NullSink",
     "Sink",
     "connect",
