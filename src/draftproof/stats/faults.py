@@ -197,9 +197,7 @@ FAULTS: tuple[Rule, ...] = (
         _D,
         _draft_top_index_residual,
     ),
-    Rule(
-        "greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True, partial=False
-    ),
+    Rule("greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True),
     Rule(
         "greedy_acceptance",
         "accepts a draft only if it is the target's most likely token, and else draws from the target",
