@@ -15,6 +15,7 @@ from draftproof.checks.prompts import is_chat, ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.goodness import goodness_of_fit
 
@@ -22,13 +23,15 @@ TOKENS = 16
 SAME = 3
 SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
 UNSEEDED = 12
+COPYING = Sampling(temperature=0.6)
+"""Cool enough to copy what repeats itself, so that n-gram drafters draft."""
 CONTROL = 1e-3
 """The chance of a coincidence must be below this before equal answers are blamed on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Answers at temperature 1.
+    """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
     itself). `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
@@ -49,9 +52,9 @@ def collect(probe: Probe) -> Evidence:
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
-        tuple(probe.ask(Ask(text, TOKENS, 0, route=route, seed=first)) for _ in range(SAME))
+        tuple(probe.ask(Ask(text, 2 * TOKENS, 0, sampling, first, route)) for _ in range(SAME))
         for route in routes
-        for text in (prompt, repeating(probe))
+        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))
     )
     seeds = probe.seeds(SEEDS[probe.effort])
     seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
