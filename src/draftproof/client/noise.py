@@ -13,16 +13,14 @@ from collections.abc import Callable, Sequence
 from draftproof.core.ask import Prompt
 from draftproof.core.probe import OracleRow
 
-ROWS = (4, 9)
 CONTEXTS = 3
-LEAST = 24
-"""Tokens of a context, at least; below it the batch would be most of it."""
 
 OneToken = Callable[[Prompt], OracleRow]
 
 
-def batch_noise(one_token: OneToken, contexts: Sequence[Prompt]) -> float:
-    """RMS difference in nats, weighted by probability, between the law by one row and by a batch of rows.
+def batch_noise(one_token: OneToken, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
+    """RMS difference in nats, weighted by probability, between the law by one row and by a batch of each
+    of the numbers of rows in `batches`.
 
     `one_token` asks anew each time, one request at a time, the server's prompt cache on. Contexts of token ids are read
     backwards, so that no slot has cached them before; texts are asked twice as they are, which sees only what changes by itself.
@@ -32,8 +30,8 @@ def batch_noise(one_token: OneToken, contexts: Sequence[Prompt]) -> float:
         if isinstance(context, str):
             squares.append(squared_difference(one_token(context), one_token(context)))
             continue
-        fresh = (context * math.ceil(LEAST / len(context)))[::-1]
-        for rows in ROWS:
+        fresh = (context * math.ceil(2 * max(batches) / len(context)))[::-1]
+        for rows in batches:
             one_token(fresh[:-rows])
             batch = one_token(fresh)
             one_token(fresh[:-1])

@@ -42,10 +42,12 @@ class Oracle:
             self._remember(context, k, row)
         return [row for row in (found[context] for context in contexts) if row is not None]
 
-    def noise(self, contexts: Sequence[Prompt]) -> float:
+    def noise(self, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
         """See `noise.batch_noise`. Remembers nothing."""
         k = min(self._facts.max_alternatives, _NOISE_ALTERNATIVES)
-        return batch_noise(lambda context: self._row(next(iter(self._ask_many([self._ask(context, k)])))), contexts)
+        return batch_noise(
+            lambda context: self._row(next(iter(self._ask_many([self._ask(context, k)])))), contexts, batches
+        )
 
     def _ask(self, context: Prompt, k: int) -> Ask:
         return Ask(context, max_tokens=1, alternatives=k, seed=_SEED)

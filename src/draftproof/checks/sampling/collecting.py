@@ -15,7 +15,7 @@ from draftproof.checks.sampling.streams import Collector, Stream, conditions, co
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Completion
-from draftproof.core.probe import Effort, Probe
+from draftproof.core.probe import MANY_ROWS, Effort, Probe
 
 FIRST_BATCH = 64
 DOUBLING = 2048
@@ -27,7 +27,7 @@ ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
-NOISE_REQUESTS = 34
+NOISE_REQUESTS = 46
 NOISE_ALTERNATIVES = 50
 LEAST_DRAFTED = 30
 """Fewer drafted tokens show nothing about drafted tokens."""
@@ -112,7 +112,7 @@ def _noise(probe: Probe, streams: Sequence[Stream]) -> float:
     """The largest of: a batch against single rows; the prompt worked out anew against its cache, after the first tokens of an
     answer; the oracle against the known model.
     """
-    found = [probe.noise([stream.prompt for stream in streams])]
+    found = [probe.noise([stream.prompt for stream in streams], MANY_ROWS)]
     alternatives = min(probe.facts.max_alternatives, NOISE_ALTERNATIVES)
     differences, errors = [], []
     for stream in streams:
