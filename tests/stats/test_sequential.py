@@ -53,6 +53,44 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(feed(EProcess(5, True), rows), whole, atol=1e-9)
 
 
+def test_order_of_answers_does_not_blur_the_blocks() -> None:
+    """All answers a token further at a time: every block bet ends with the money it has when answers come whole."""
+    rows = rows_from("coin_toss_acceptance_1", 40, 2)
+    by_position = np.argsort(np.tile(np.arange(11), 40), kind="stable")
+    ends = []
+    for order in (np.arange(len(rows)), by_position):
+        process = EProcess(5, True)
+        feed(
+            process,
+            Rows(
+                rows.p[order],
+                rows.x[order],
+                _rows(rows.q)[order],
+                None,
+                [rows.contexts[i] for i in order],
+                rows.streams,
+            ),
+        )
+        blocks = [bet.block > 0 for bet in process._bets.bets]
+        ends.append(process._wealth[blocks])
+    np.testing.assert_allclose(ends[0], ends[1])
+
+
+def test_forgotten_answers_cost_power_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("draftproof.stats.blocks.REMEMBERED", 2)
+    process = EProcess(5, True)
+    rows = rows_from("coin_toss_acceptance_1", 40, 2)
+    for i in range(len(rows)):
+        part = select(rows, slice(i, i + 1))
+        feed(process, part)
+    assert process.max_log_e > log(1e6)
+
+
+def _rows(law: Law | None) -> Law:
+    assert law is not None
+    return law
+
+
 def test_streams_are_separate_audits() -> None:
     rows = rows_from("redraw_on_mismatch", 30, 3)
     streams = np.arange(len(rows)) // 11 % 3
