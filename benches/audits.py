@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from draftproof.audit import AuditConfig, audit
+from draftproof.checks.check import Terms
 from draftproof.checks.logprobs import placeholder
 from draftproof.client import connect
 from draftproof.core.probe import Effort
@@ -37,7 +38,7 @@ def timed(work: Callable[[], int]) -> tuple[float, int]:
 def placeholder_verdict(url: str) -> int:
     with connect(url) as probe:
         before = probe.requests
-        placeholder.judge(placeholder.collect(probe), placeholder.Terms())
+        placeholder.judge(placeholder.collect(probe), Terms())
         return probe.requests - before
 
 
