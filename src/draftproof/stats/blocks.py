@@ -61,17 +61,20 @@ class BlockBets:
         """float64[n, rules, lengths] each: bet(x)/p(x), and the probability that the token was decided by the rule."""
         factor = np.empty((len(rows), self.rules, len(LENGTHS)))
         ruled = np.empty_like(factor)
-        goes_on = np.array([*_continues(rows), False])
-        here = np.flatnonzero(~np.roll(goes_on, 1))
+        before = _predecessors(rows)
+        place_of = np.full(len(rows), -1)
+        here = np.flatnonzero(before < 0)
         places = self._openings(rows, here)
         while len(here):
             now, after = relative.of(here, slice(None)), np.empty_like(places)
             for k, segment in enumerate(_SEGMENTS):
                 ruled[here, :, k] = 1 - places[:, :, segment.stop - 1]
                 factor[here, :, k] = _step(places[:, :, segment], now, after[:, :, segment])
-            more = goes_on[here]
-            self._keep(rows, here[~more], after[~more])
-            here, places = here[more] + 1, after[more]
+            place_of[here] = np.arange(len(here))
+            following = np.flatnonzero(np.isin(before, here))
+            last = ~np.isin(here, before[following])
+            self._keep(rows, here[last], after[last])
+            here, places = following, after[place_of[before[following]]]
         return factor, ruled
 
     def _openings(self, rows: Rows, here: Ints) -> Law:
@@ -90,13 +93,14 @@ class BlockBets:
             del self._open[next(iter(self._open))]
 
 
-def _continues(rows: Rows) -> list[bool]:
-    """For each row but the last: whether the next row is the next token of the same answer."""
-    streams, x, contexts = rows.streams.tolist(), rows.x.tolist(), rows.contexts
-    return [
-        streams[i] == streams[i + 1] and contexts[i + 1][:-1] == contexts[i] and contexts[i + 1][-1:] == (x[i],)
-        for i in range(len(x) - 1)
-    ]
+def _predecessors(rows: Rows) -> Ints:
+    """For each row the row of the token before it in the same answer (or in one with the same tokens), or -1."""
+    seen: dict[tuple[int, Context], int] = {}
+    out = []
+    for i, (stream, context, x) in enumerate(zip(rows.streams.tolist(), rows.contexts, rows.x.tolist(), strict=True)):
+        out.append(seen.get((stream, context), -1))
+        seen[stream, (*context, x)] = i
+    return np.array(out, dtype=np.int64)
 
 
 def _step(places: Law, r: Relative, after: Law) -> Law:
