@@ -60,9 +60,17 @@ class Scored:
 
     @property
     def ceiling(self) -> float:
-        """An upper bound for the log-probability of a token that is not in the row: the smallest entry, or what mass is left."""
-        left = 1 - math.fsum(math.exp(x) for x in self.row.logprobs)
-        return min(min(self.row.logprobs, default=0.0), math.log(left) if left > 0 else -math.inf)
+        return ceiling(self.row)
+
+
+def ceiling(row: OracleRow) -> float:
+    """An upper bound for the log-probability of a token that is not in the row: what mass is left, or the least listed value.
+
+    The one-token answer's own token may stand in the row besides the list, below it: so the second least is taken.
+    """
+    left = 1 - math.fsum(math.exp(x) for x in row.logprobs)
+    least = sorted(row.logprobs)[:2]
+    return min(least[-1] if least else 0.0, math.log(left) if left > 0 else -math.inf)
 
 
 def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[OracleRow, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.contexts import chain
+from draftproof.checks.contexts import ceiling, chain
 from draftproof.checks.drafting import Drafting, Reports, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Ask, Completion
@@ -80,9 +80,7 @@ def _divergence(answer: Completion, rows: tuple[OracleRow, ...]) -> Divergence |
             continue
         values = dict(zip(row.ids if token is not None else row.texts, row.logprobs, strict=True))
         value = values.get(token if token is not None else text)
-        left = 1 - math.fsum(map(math.exp, row.logprobs))
-        ceiling = min(row.logprobs[-1], math.log(left) if left > 0 else -math.inf)
-        gap = row.logprobs[0] - (ceiling if value is None else value)
+        gap = row.logprobs[0] - (ceiling(row) if value is None else value)
         return Divergence(answer, n, text, row.texts[0], gap)
     return None
 

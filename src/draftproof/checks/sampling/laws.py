@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from draftproof.checks.contexts import ceiling
 from draftproof.checks.sampling.streams import Stream, context
 from draftproof.core.distribution import Law, shape
 from draftproof.core.probe import KnownModel, OracleRow
@@ -160,7 +161,7 @@ class LawBook:
         if at < self._clear(row, stream.sampling):
             return at
         least = row.logprobs[top_k - 1] - self.edge
-        value = row.logprobs[at] if at < len(listed) else row.logprobs[-1]
+        value = row.logprobs[at] if at < len(listed) else ceiling(row)
         return self.cells - 1 if value >= least else self.cells - 2
 
 
