@@ -19,7 +19,7 @@ OneToken = Callable[[Prompt], OracleRow]
 
 
 def batch_noise(one_token: OneToken, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
-    """RMS difference in nats, weighted by probability, between the law by one row and by a batch of each
+    """The largest RMS difference in nats, over contexts and batches, between the law by one row and by a batch of each
     of the numbers of rows in `batches`.
 
     `one_token` asks anew each time, one request at a time, the server's prompt cache on. Contexts of token ids are read
@@ -36,7 +36,7 @@ def batch_noise(one_token: OneToken, contexts: Sequence[Prompt], batches: Sequen
             batch = one_token(fresh)
             one_token(fresh[:-1])
             squares.append(squared_difference(batch, one_token(fresh)))
-    return math.sqrt(math.fsum(squares) / len(squares)) if squares else 0.0
+    return math.sqrt(max(squares, default=0.0))
 
 
 def squared_difference(a: OracleRow, b: OracleRow) -> float:

@@ -82,7 +82,7 @@ class LiveProbe:
         return self._oracle.rows(contexts, alternatives)
 
     def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:
-        """RMS noise of the server's laws, in nats (`noise.batch_noise`).
+        """Noise of the server's laws, in nats (`noise.batch_noise`).
 
         Measured once per choice of `batches`, on the contexts of the first call.
         """

@@ -90,7 +90,7 @@ class Probe(Protocol):
         ...
 
     def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:
-        """RMS difference, in nats, of the same log-probabilities worked out alone and in a batch of rows, as verification does.
+        """Largest RMS difference, in nats, of one context's law worked out alone and in a batch of rows, as verification does.
 
         Measured once for a server and a choice of `batches`, on the first contexts given.
         """
