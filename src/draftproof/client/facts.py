@@ -27,7 +27,7 @@ WELL_KNOWN = (
     "/get_model_info",
     "/info",
 )
-_KEY_REMEDY = "Name the environment variable that holds the API key with --api-key-env."
+_KEY_REMEDY = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
 
 
 def connect(

@@ -235,7 +235,7 @@ def _nothing_generates(url: str, refusals: Sequence[Completion]) -> TargetError:
     first = refusals[0]
     words = "; ".join(f"{r.route} {r.error}" for r in refusals)
     if any(r.status in (401, 403) for r in refusals):
-        remedy = "Name the environment variable that holds the API key with --api-key-env."
+        remedy = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
     elif all(r.status == 404 for r in refusals):
         remedy = "Give the base URL of the server, the part before /v1."
     elif any(r.status == 429 for r in refusals):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, contexts, score
-from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.prompts import forcing, ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -63,7 +63,7 @@ def collect(probe: Probe) -> Evidence:
     forced = [probe.ask(replace(ask, extra=probe.facts.uncached)) for ask in asks]
     return Evidence(
         probe.facts.self_reports,
-        probe.noise([prompt, repeating(probe), ordinary(probe, 2)[-1]]),
+        probe.noise([prompt, repeating(probe), ordinary(probe, 2)[-1]], batches([*long, *forced])),
         tuple(_rescored(probe, answer, TOKENS) for answer in long),
         tuple(_rescored(probe, answer, FORCED_TOKENS) for answer in forced),
     )
@@ -197,10 +197,10 @@ def _failed(
 ) -> Judgement:
     wrong = [(s, e) for s, e in errors if abs(e) > limit]
     code, explanation = _explain(answers, limit)
-    some = ", ".join(f"{s.true:.2f}" for s, _ in wrong if s.true is not None)[:30]
+    some = ", ".join(f"{s.true:.2f}" for s, _ in wrong[:4] if s.true is not None)
     told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
     summary = (
-        f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some}... "
+        f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some or 'less'} "
         f"where the server reported {told} (worst {worst:.2f} nat); {explanation}"
     )
     exchanges = tuple(dict.fromkeys(r.answer.exchange for r in answers))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, score
-from draftproof.checks.drafting import Drafting, Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Drafting, Reports, batches, drafted_places, drafting, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -61,7 +61,7 @@ def collect(probe: Probe) -> Evidence:
     ]
     return Evidence(
         probe.facts.self_reports,
-        probe.noise(prompts),
+        probe.noise(prompts, batches(answers)),
         tuple(Probed(answer, score(probe, answer)) for answer in answers),
     )
 
@@ -120,6 +120,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         where = "after token 1 " if first else ""
         text = f"no values {where}from which the law could be told"
         return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="real values after token 1")
+    bare = [t for p in probed for t in drafted_places(p.answer) if not t.alternatives]
+    if bare:
+        text = f"{len(bare)} tokens after the first have no values, so that nothing can be told of those"
+        return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="real values of drafted tokens")
     state = drafting(evidence.reports, [p.answer for p in probed])
     missing = why_inconclusive(state)
     if missing:

@@ -107,6 +107,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     beyond = len(seen) - sum(observed)
     counted = [*observed, beyond] if rest > 1e-9 or beyond else observed
     result = goodness_of_fit(counted, [*law, rest][: len(counted)])
+    if len(result.counts) < 2:
+        return None
     text = f"token 1 of {len(seen)} consecutive seeds against the one-token oracle: p = {result.p_value:.2g}"
     statement = Statement(text, len(seen), result.method, terms.alpha, {"p_value": result.p_value})
     if result.p_value >= terms.alpha:
@@ -183,7 +185,6 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
-    applies=lambda facts: "" if facts.seeds else "this server takes no seed",
     statistical=True,
     examples=(
         Example("sound", _SOUND, Verdict.PASS),

@@ -83,7 +83,8 @@ class Findings:
             return self._judgement(Verdict.FAIL, text, "BASELINE")
         if a.later.impossible:
             some = a.later.impossible[0]
-            text = f"{len(a.later.impossible)} tokens came that the samplers exclude, such as {self._name(some.token)}"
+            count = f"{len(a.later.impossible)} of {a.later.tokens} tokens"
+            text = f"{count} are ones that the samplers exclude, such as {self._name(some.token)}"
             text += f"; {self._rule()}" if a.later.max_log_e >= limit else ""
             return self._judgement(Verdict.FAIL, text, "IMPOSSIBLE")
         if a.later.max_log_e < limit:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import ceiling, chain
-from draftproof.checks.drafting import Drafting, Reports, drafting, tokens_per_step, why_inconclusive
+from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -50,7 +50,8 @@ def collect(probe: Probe) -> Evidence:
         ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1, extra=probe.facts.uncached)
         answer, again = probe.ask(ask), probe.ask(ask)
         parities.append(Parity(answer, again, chain(probe, answer)))
-    return Evidence(probe.facts.self_reports, probe.noise(prompts), tuple(parities))
+    noise = probe.noise(prompts, batches([p.answer for p in parities]))
+    return Evidence(probe.facts.self_reports, noise, tuple(parities))
 
 
 @dataclass(frozen=True, slots=True)
