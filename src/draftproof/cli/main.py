@@ -17,7 +17,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "check": ("draftproof.cli.check", "Audit a running server: can its numbers be trusted?"),
     "rejudge": ("draftproof.cli.rejudge", "Judge an evidence file again, offline."),
     "explain": ("draftproof.cli.explain", "What a check claims, how it decides, what it cannot see."),
+    "serve": ("draftproof.cli.serve", "Serve a model: speculating, and with true logprobs for every token."),
     "countable": ("draftproof.cli.countable", "Models small enough to count: write them, print their exact laws."),
+    "prove": ("draftproof.cli.prove", "Enumerate every branch of the verification rules: which are exact?"),
     "demo": ("draftproof.cli.demo", "See a real server make up its logprobs."),
 }
 

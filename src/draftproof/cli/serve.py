@@ -1,0 +1,153 @@
+"""`draftproof serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from draftproof.cli.serve_options import (
+    LISTENING,
+    MODELS,
+    RUNNING,
+    SAMPLING,
+    SPECULATING,
+    default_threads,
+    read_sampling,
+    read_speculation,
+    slot_context,
+)
+from draftproof.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from draftproof.server.run import Options
+    from draftproof.server.served import Defaults, Served
+
+_EPILOG = """\b
+Examples:
+  draftproof serve -m target.gguf -md draft.gguf
+  draftproof serve -m model.gguf --spec-type ngram-mod --port 0
+  draftproof serve --table countable-8
+\b
+Then:
+  curl http://127.0.0.1:8080/completion -d '{"prompt": "bcdbc", "n_predict": 12, "n_probs": 3}'
+  draftproof check http://127.0.0.1:8080
+\b
+Flags are llama-server's where it has them."""
+
+
+@click.command(epilog=_EPILOG, context_settings={"auto_envvar_prefix": "DRAFTPROOF_SERVE", "show_default": True})
+@MODELS
+@RUNNING
+@SAMPLING
+@SPECULATING
+@LISTENING
+def serve(**given: Any) -> None:
+    """Serve a model with llama-server's API and OpenAI's: speculating, and with true logprobs for every token."""
+    logging.basicConfig(
+        level=logging.WARNING if given["verbose"] else logging.CRITICAL, format="%(levelname)s %(message)s"
+    )
+    from draftproof.server.listening import listen
+
+    with listen(given["host"], given["port"]) as listening:
+        # the web framework takes as long to import as a small model to load, which is not done in Python
+        threading.Thread(target=_import_early, daemon=True).start()
+        served = _load(given)
+        _import_server()
+        from draftproof.server import run
+
+        run.Server(served, _options(given), _ready).run_on(listening)
+
+
+def _import_early() -> None:
+    with contextlib.suppress(UsageError):  # the main thread meets it too
+        _import_server()
+
+
+def _import_server() -> None:
+    try:
+        importlib.import_module("draftproof.server.run")
+    except ImportError as error:
+        remedy = f"Run: {sys.executable} -m pip install 'draftproof[serve]'"
+        raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
+
+
+def _ready(url: str) -> None:
+    click.echo(f"draftproof serves {url}")
+
+
+def _say(what: str) -> None:
+    click.echo(f"{what} ...", err=True)
+
+
+def _load(given: dict[str, Any]) -> Served:
+    from draftproof.server.load import Files, load_files, load_table
+
+    if (given["table"] is None) == (given["model"] is None):
+        raise UsageError("Name one model: a file with -m, or a countable one with --table.")
+    context = slot_context(given["context"], given["slots"])
+    if given["table"] is not None:
+        defaults = _defaults(given, has_draft=True)
+        served = load_table(given["table"], defaults, context=context)
+        served = replace(served, name=given["alias"] or served.name)
+    else:
+        files = Files(
+            given["model"],
+            given["draft"],
+            slots=given["slots"],
+            context=context,
+            threads=given["threads"] or default_threads(),
+            strict=given["strict"] is not False,
+            flash=given["flash_attn"] != "off",
+            head="draft-mtp" in (given["spec_type"] or ""),
+            **{name: given[name] for name in _PASSED_ON},
+        )
+        served = load_files(files, _defaults(given, has_draft=files.draft is not None), _say)
+    template = given["chat_template_file"]
+    return served if template is None else replace(served, template=_read(template))
+
+
+_PASSED_ON = ("alias", "batch", "mmap", "repack", "gpu_layers", "cache_type_k", "cache_type_v")
+
+
+def _defaults(given: dict[str, Any], *, has_draft: bool) -> Defaults:
+    from draftproof.server.served import LLAMA_SAMPLING, Defaults
+    from draftproof.server.speculating import read_types
+
+    types = None if given["spec_type"] is None else read_types(given["spec_type"])
+    try:
+        return Defaults(
+            sampling=read_sampling(LLAMA_SAMPLING, given),
+            speculation=read_speculation(given, has_draft=has_draft, types=types),
+            max_tokens=given["max_tokens"],
+            seed=given["seed"],
+            reuse=given["cache_prompt"],
+            strict_greedy=given["strict"] is None,
+        )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+
+
+def _options(given: dict[str, Any]) -> Options:
+    from draftproof.server.app import Access
+    from draftproof.server.run import Options
+
+    keys = list(given["api_key"])
+    if given["api_key_file"] is not None:
+        keys += [line.strip() for line in _read(given["api_key_file"]).splitlines() if line.strip()]
+    access = Access(keys, given["cors_origin"], given["body_limit"] * 2**20, page=given["page"])
+    return Options(slots=given["slots"], waiting=given["queue"], access=access)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error

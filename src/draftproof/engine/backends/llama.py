@@ -1,0 +1,241 @@
+"""GGUF models through libllama, behind the engine's protocol."""
+
+from __future__ import annotations
+
+from collections import abc
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
+from draftproof.engine.backends.llama_batches import Piece, cut, group, same_start
+from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
+from draftproof.engine.libllama.errors import Closed
+from draftproof.engine.libllama.head import Hidden, hidden_rows, put_out_hidden_rows
+from draftproof.engine.libllama.model import Progress
+from draftproof.engine.libllama.rows import measure
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaOptions:
+    """How a model is loaded and run.
+
+    context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
+    strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
+    rows. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
+    head drafts from (see `LlamaHead`).
+    """
+
+    model: ModelOptions = field(default_factory=ModelOptions)
+    context: ContextOptions = field(default_factory=lambda: ContextOptions(outputs=64))
+    strict: bool = True
+    test_rows: int = 8
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A checkpoint. `memory` is None where the memory can simply be rolled back."""
+
+    tokens: tuple[int, ...]
+    memory: bytes | None = field(repr=False)
+
+
+class LlamaBackend:
+    """A loaded GGUF model with room for `options.context.sequences` sequences. One thread at a time may use it."""
+
+    def __init__(
+        self,
+        path: Path,
+        options: LlamaOptions = LlamaOptions(),
+        *,
+        library: Library | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Loads, and measures what `RowTest` says.
+
+        Raises LibraryMissing, UnsupportedBuild, SelfTestFailed, ModelRejected, ContextRejected, and what `progress` raises.
+        """
+        self.options = options
+        self.model = Model(library or load_library(), path, options.model, progress)
+        try:
+            self.memory = Context(self.model, options.context)
+            if options.hidden:
+                put_out_hidden_rows(self.memory)
+            self.row_test = measure(self.memory, options.test_rows)
+        except BaseException:
+            self.model.close()
+            raise
+        self.vocab = self.model.vocab.size
+        self.context = self.memory.tokens
+        self.can_truncate = self.row_test.can_truncate
+        self.max_rows_exact = self.row_test.exact
+        self._open: dict[int, LlamaSequence] = {}
+
+    @property
+    def vocabulary(self) -> str:
+        return self.model.vocab.fingerprint
+
+    @property
+    def eog(self) -> frozenset[int]:
+        return self.model.vocab.eog
+
+    def sequence(self) -> LlamaSequence:
+        # The lowest number: libllama reads sequences in one pass only where their numbers have no gaps.
+        free = next((i for i in range(self.options.context.sequences) if i not in self._open), None)
+        if free is None:
+            raise ContextFull(f"All {self.options.context.sequences} sequences are in use.")
+        self._open[free] = LlamaSequence(self, free)
+        return self._open[free]
+
+    @property
+    def sequences(self) -> tuple[LlamaSequence, ...]:
+        """Those that are open, by number."""
+        return tuple(self._open[number] for number in sorted(self._open))
+
+    def release(self, number: int) -> None:
+        """A sequence was closed: its memory is emptied, and its number free."""
+        if self._open.pop(number, None) is not None and not self.memory.is_closed:
+            self.memory.remove(number, 0)
+
+    def extend(self, feeds: abc.Sequence[Feed]) -> list[Rows]:
+        """One `LlamaSequence.extend` for each feed.
+
+        The rows are read-only. Those of the last call of libllama are a view of its memory, the others are copies.
+        """
+        pieces = self._pieces(feeds)
+        try:
+            rows = [self._read(pieces)] if len(pieces) == 1 else self._read_all(pieces, len(feeds))
+        except BaseException:
+            for feed in feeds:
+                self._own(feed).go_back()
+            raise
+        for feed in feeds:
+            self._own(feed).tokens.extend(feed.tokens)
+        return rows
+
+    def close(self) -> None:
+        self.model.close()
+
+    def check_tokens(self, tokens: abc.Sequence[int]) -> None:
+        """Raises UnknownToken for a token id outside [0, vocab)."""
+        for token in tokens:
+            if not 0 <= token < self.vocab:
+                raise UnknownToken(f"Token id {token} is outside [0, {self.vocab}).")
+
+    def _own(self, feed: Feed) -> LlamaSequence:
+        sequence = feed.sequence
+        if not isinstance(sequence, LlamaSequence) or self._open.get(sequence.number) is not sequence:
+            raise Closed("The sequence was closed, or belongs to another backend.")
+        return sequence
+
+    def _pieces(self, feeds: abc.Sequence[Feed]) -> list[Piece]:
+        pieces: list[Piece] = []
+        seen: set[int] = set()
+        for i, feed in enumerate(feeds):
+            sequence, n = self._own(feed), len(feed.tokens)
+            rows = n if feed.rows is None else feed.rows
+            if not n or not 0 <= rows <= n:
+                raise ValueError(f"{rows} rows of {n} tokens")
+            if sequence.number in seen:
+                raise ValueError(f"sequence {sequence.number} occurs twice")
+            seen.add(sequence.number)
+            if sequence.length + n > self.context:
+                raise ContextFull(f"{sequence.length} + {n} tokens exceed the context of {self.context}.")
+            self.check_tokens(feed.tokens)
+            whole = Piece(i, sequence.number, sequence.length, feed.tokens, rows)
+            pieces += cut(whole, self.memory.batch, self.memory.outputs)
+        return pieces
+
+    def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
+        most_rows = self.max_rows_exact if self.options.strict else self.memory.batch
+        calls = group(pieces, most_rows, self.memory.outputs, unequal=self.options.context.unified)
+        found: list[list[Rows]] = [[] for _ in range(feeds)]
+        for call in calls:
+            logits = self._read(call)
+            if call is not calls[-1]:
+                logits = logits.copy()
+            at = 0
+            for piece in call:
+                found[piece.feed].append(logits[at : at + piece.rows])
+                at += piece.rows
+        return [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in found]
+
+    def _read(self, call: list[Piece]) -> Rows:
+        rows = [
+            Row(piece.sequence, piece.start + i, token, i >= len(piece.tokens) - piece.rows)
+            for piece in call
+            for i, token in enumerate(piece.tokens)
+        ]
+        logits = self.memory.decode(rows)
+        if self.options.hidden:
+            hidden, at = hidden_rows(self.memory, len(rows)).copy(), 0
+            for piece in call:
+                self._open[piece.sequence].hidden.extend(hidden[at : at + len(piece.tokens)])
+                at += len(piece.tokens)
+        return logits
+
+
+class LlamaSequence:
+    """One conversation in the memory of a `LlamaBackend`.
+
+    hidden[i]: float32[width], what the model put out after its i-th token; empty unless the backend keeps hidden rows.
+    """
+
+    def __init__(self, backend: LlamaBackend, number: int) -> None:
+        self._backend = backend
+        self.number = number
+        self.tokens: list[int] = []
+        self.hidden: list[Hidden] = []
+
+    @property
+    def length(self) -> int:
+        return len(self.tokens)
+
+    def extend(self, tokens: abc.Sequence[int], rows: int | None = None) -> Rows:
+        return self._backend.extend([Feed(self, tuple(tokens), rows)])[0]
+
+    def truncate(self, length: int) -> None:
+        """As the protocol says; where the memory cannot be rolled back, forgetting everything is still possible."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot truncate {self.length} tokens to {length}")
+        if length < self.length and not self._backend.memory.remove(self.number, length):
+            raise CannotTruncate("This model keeps no memory of each token: it cannot be rolled back.")
+        del self.tokens[length:]
+        del self.hidden[length:]
+
+    def checkpoint(self) -> State:
+        """Costs nothing but the tokens where the memory can be rolled back, else a copy of the memory."""
+        backend = self._backend
+        return State(tuple(self.tokens), None if backend.can_truncate else backend.memory.save(self.number))
+
+    def restore(self, checkpoint: object) -> None:
+        assert isinstance(checkpoint, State)
+        if checkpoint.memory is None:
+            self.truncate(same_start(self.tokens, checkpoint.tokens))
+            if missing := checkpoint.tokens[self.length :]:
+                self.extend(missing, 0)
+            return
+        self._backend.memory.load(self.number, checkpoint.memory)
+        self.tokens = list(checkpoint.tokens)
+        del self.hidden[self.length :]
+
+    def fork(self) -> LlamaSequence:
+        """A second sequence with the same tokens. Raises ContextFull when there is no room for one."""
+        other = self._backend.sequence()
+        if self.tokens:
+            self._backend.memory.copy(self.number, other.number)
+        other.tokens = list(self.tokens)
+        other.hidden = list(self.hidden)
+        return other
+
+    def go_back(self) -> None:
+        """After a call that failed half way: back to the tokens that were held before, or closed where that cannot be."""
+        if self._backend.memory.remove(self.number, self.length):
+            del self.hidden[self.length :]
+        else:
+            self.close()
+
+    def close(self) -> None:
+        self._backend.release(self.number)

@@ -1,0 +1,89 @@
+"""How tokens to be read are cut and grouped into calls of libllama, so that the same tokens give the same numbers.
+
+The kernels that libllama chooses, and with them the last bits of the logits, depend on how many rows a call has. So a
+prompt is cut at multiples of a fixed size counted from the start of the sequence, whatever else is read at the time, and
+only batches with equally many rows for each sequence are put together: libllama splits the others by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+MOST_JOINED = 16
+"""A piece with more rows gains nothing from company: its own rows keep the processor busy."""
+
+
+class Piece(NamedTuple):
+    """Part of what one sequence reads: `tokens` from position `start` on, with logits after the last `rows` of them.
+
+    `feed` is the number of the request that it belongs to, `sequence` that of the sequence.
+    """
+
+    feed: int
+    sequence: int
+    start: int
+    tokens: Sequence[int]
+    rows: int
+
+
+def cut(piece: Piece, chunk: int, outputs: int) -> list[Piece]:
+    """Cuts at multiples of `chunk`; a part that wants more than `outputs` rows, at every `outputs` positions from there too.
+
+    No part has more than `chunk` tokens, or wants more than `outputs` rows.
+    """
+    if piece.start % chunk + len(piece.tokens) <= chunk and piece.rows <= outputs:
+        return [piece]
+    parts: list[Piece] = []
+    for whole in _every(piece, chunk, 0):
+        origin = whole.start - whole.start % chunk
+        parts += [whole] if whole.rows <= outputs else _every(whole, outputs, origin)
+    return parts
+
+
+def _every(piece: Piece, size: int, origin: int) -> list[Piece]:
+    end = piece.start + len(piece.tokens)
+    first_row = end - piece.rows
+    parts, start = [], piece.start
+    while start < end:
+        stop = min(end, start + size - (start - origin) % size)
+        tokens = piece.tokens[start - piece.start : stop - piece.start]
+        parts.append(Piece(piece.feed, piece.sequence, start, tokens, max(0, stop - max(start, first_row))))
+        start = stop
+    return parts
+
+
+def group(pieces: Iterable[Piece], most_rows: int, outputs: int, *, unequal: bool) -> list[list[Piece]]:
+    """Calls, in the order to make them; the pieces of a sequence stay in order, and each is in a call of its own.
+
+    Short pieces are put together: those of equal length only (any, if `unequal`), at most `most_rows` rows and `outputs`
+    rows with logits in all. The sequences of a call ascend.
+    """
+    alone: list[list[Piece]] = []
+    joinable: dict[int, list[Piece]] = {}
+    last = {piece.feed: piece for piece in pieces}
+    for piece in pieces:
+        if piece is last[piece.feed] and len(piece.tokens) <= min(MOST_JOINED, most_rows):
+            joinable.setdefault(0 if unequal else len(piece.tokens), []).append(piece)
+        else:
+            alone.append([piece])
+    joined = [call for same in joinable.values() for call in _fill(same, most_rows, outputs)]
+    return alone + joined
+
+
+def _fill(pieces: list[Piece], most_rows: int, outputs: int) -> list[list[Piece]]:
+    calls: list[list[Piece]] = []
+    room = wanted = 0
+    for piece in sorted(pieces, key=lambda piece: piece.sequence):
+        if not calls or len(piece.tokens) > room or piece.rows > wanted:
+            calls.append([])
+            room, wanted = most_rows, outputs
+        calls[-1].append(piece)
+        room -= len(piece.tokens)
+        wanted -= piece.rows
+    return calls
+
+
+def same_start(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens the two begin with alike."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -1,0 +1,46 @@
+"""What a drafter is made from, and how it is found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.speculation import OFF, Speculation
+from draftproof.engine.backend import Backend, Sequence
+from draftproof.engine.draft.drafter import Drafter
+from draftproof.engine.draft.ngram_pool import NgramPool
+from draftproof.engine.draft.pace import Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All that a drafter may need. What belongs to the server (models, pool) is lent.
+
+    `sequence` of the draft model and `head_sequence` of the prediction head hold prefixes of the prompt. `drawn`: the rule
+    accepts most when drafts are drawn from q and not the likeliest tokens.
+    """
+
+    target: Backend
+    speculation: Speculation = OFF
+    sampling: Sampling = NEUTRAL
+    drawn: bool = True
+    draft: Backend | None = None
+    sequence: Sequence | None = None
+    pool: NgramPool | None = None
+    head: Backend | None = None
+    head_sequence: Sequence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A drafter by llama-server's name of it. `missing` says why it cannot run on a setup, or "". `open` makes one.
+
+    `cost` picks what it takes to draft a token; to look one up costs nothing worth counting.
+    """
+
+    name: str
+    summary: str
+    open: Callable[[Setup], Drafter]
+    missing: Callable[[Setup], str] = lambda _setup: ""
+    cost: Callable[[Costs], float] = lambda _costs: 0.0

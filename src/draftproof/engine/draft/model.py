@@ -1,0 +1,128 @@
+"""`draft-simple`: a smaller model with the same vocabulary drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from draftproof.core import chain
+from draftproof.core.coin import Coin
+from draftproof.core.errors import UsageError
+from draftproof.core.law import TokenLaw
+from draftproof.core.sampling import Sampling
+from draftproof.core.speculation import DraftModel
+from draftproof.engine.backend import Backend, Rows
+from draftproof.engine.backend import Sequence as Memory
+from draftproof.engine.draft.drafter import NOTHING, Draft
+from draftproof.engine.draft.kind import Kind, Setup
+
+_BATCH = 512
+
+
+def draft_sampling(sampling: Sampling) -> Sampling:
+    """What the draft is drawn by: the target's samplers without those that would need a coin or a state of their own."""
+    return replace(sampling, xtc_probability=0.0, mirostat=0)
+
+
+class ModelDrafter:
+    """Draws each token from q, the draft model's law after its samplers, or takes the likeliest (then q is one-hot).
+
+    `sequence` holds a prefix of the context and is given back by `close`. The draft model's memory keeps what was accepted:
+    nothing is computed twice but what cannot be rolled back.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        sequence: Memory,
+        sampling: Sampling,
+        settings: DraftModel,
+        *,
+        drawn: bool,
+        name: str = "draft-simple",
+    ) -> None:
+        self.name = name
+        self._backend = backend
+        self._sequence = sequence
+        self._sampling = draft_sampling(sampling)
+        self._settings = settings
+        self._drawn = drawn and not self._sampling.greedy
+        self._base = 0
+        self._checkpoint: object = None
+
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+        settings = self._settings
+        k = min(k, settings.n_max, self._backend.context - len(context))
+        if k <= 0:
+            return NOTHING
+        row = self._read(context)
+        self._base = len(context)
+        self._checkpoint = None if self._backend.can_truncate else self._sequence.checkpoint()
+        so_far, laws = list(context), []
+        for i in range(k):
+            q = chain.law(row, so_far, self._sampling)
+            # looks at the tokens before this one only, so what is drafted is still drawn from q
+            if i >= settings.n_min and q.p.max() < settings.p_min:
+                break
+            so_far.append(self._choose(q, coin, i))
+            laws.append(q)
+            if i + 1 < k:
+                row = self._sequence.extend(so_far[-1:], rows=1)[0]
+        tokens = tuple(so_far[self._base :])
+        return Draft(tokens, tuple(laws) if self._drawn else None, self.name) if tokens else NOTHING
+
+    def _choose(self, q: TokenLaw, coin: Coin, i: int) -> int:
+        # keyed by where the block begins too: a position that is drafted again after a rejection gets fresh words
+        return int(q.ids[coin.at("draft", self._base, i).pick(q.p)]) if self._drawn else q.argmax
+
+    def _read(self, context: Sequence[int]) -> Rows:
+        """float32[vocab]: the logits after the context."""
+        if self._sequence.length >= len(context):
+            self._sequence.truncate(len(context) - 1)
+        pending = list(context[self._sequence.length :])
+        for start in range(0, len(pending), _BATCH):
+            chunk = pending[start : start + _BATCH]
+            rows = self._sequence.extend(chunk, rows=int(start + _BATCH >= len(pending)))
+        row: Rows = rows[0]
+        return row
+
+    def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:  # noqa: ARG002 - only its length counts
+        keep = self._base + accepted
+        if not draft.tokens or self._sequence.length <= keep:
+            return
+        if self._backend.can_truncate:
+            self._sequence.truncate(keep)
+        else:
+            self._sequence.restore(self._checkpoint)
+
+    def close(self) -> None:
+        self._sequence.close()
+
+
+def check_vocabulary(target: Backend, draft: Backend) -> None:
+    """Raises UsageError unless every token id means the same to both."""
+    if target.vocab != draft.vocab:
+        raise UsageError(
+            f"The draft model has {draft.vocab} tokens, the target {target.vocab}.",
+            "Take a draft model of the same family.",
+        )
+    if target.vocabulary != draft.vocabulary:
+        raise UsageError(
+            "The draft model's tokens have other texts than the target's.", "Take a draft model of the same family."
+        )
+
+
+def _open(setup: Setup) -> ModelDrafter:
+    assert setup.draft is not None
+    check_vocabulary(setup.target, setup.draft)
+    sequence = setup.sequence or setup.draft.sequence()
+    return ModelDrafter(setup.draft, sequence, setup.sampling, setup.speculation.draft, drawn=setup.drawn)
+
+
+DRAFTER = Kind(
+    "draft-simple",
+    "a smaller model with the same vocabulary",
+    _open,
+    lambda setup: "" if setup.draft else "no draft model is loaded",
+    lambda costs: costs.draft,
+)

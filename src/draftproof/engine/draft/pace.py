@@ -1,0 +1,181 @@
+"""How many tokens to draft: as many as pay for their rows, and none where none do.
+
+The length is settled before anything is drawn, from what was accepted earlier in the same answer and from costs that were
+measured once. So it depends on no token of the draft, and a seeded request drafts alike every time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from draftproof.core.coin import Coin
+from draftproof.engine.backend import Backend
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+
+_MEMORY = 0.95
+"""Weight of a draft in the statistics when the next one comes: about the last 20 count."""
+_PRIOR = 2.0
+"""So many drafted tokens the prior is worth; half of them accepted."""
+_SHARE = 0.015
+"""Of the cost so far, what drafting may lose. That is one failed trial in about 200 tokens."""
+_FIRST_TRIAL = 4
+_CREDIT = 4.0
+"""Gains of earlier drafts pay for so many later failures at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds (or any other unit) of one pass of the target with 1, 2, .. rows, and of drafting one token.
+
+    rows[n - 1] is the cost of n rows, which need not rise with n; beyond the last entry it grows by the mean step. `draft`
+    is for a draft model, `head` for the prediction head. Raises ValueError when a cost is not positive.
+    """
+
+    rows: tuple[float, ...] = (1.0,)
+    draft: float = 0.0
+    head: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.rows or min(self.rows) <= 0 or min(self.draft, self.head) < 0:
+            raise ValueError(f"costs must be positive, not {self}")
+
+    def of(self, k: int) -> float:
+        """One step that drafts k tokens and verifies them."""
+        n = len(self.rows)
+        if k < n:
+            return self.rows[k] + k * self.draft
+        step = max(self.rows[-1] - self.rows[0], 0.0) / (n - 1) if n > 1 else 0.0
+        return self.rows[-1] + (k + 1 - n) * step + k * self.draft
+
+
+class LengthPolicy:
+    """Chooses k to make the most tokens in a unit of cost, and never stays slower than no drafts at all.
+
+    Acceptance is tracked for each position of a draft, for each drafter anew. What drafts cost more than the plain steps
+    they replaced is kept below 1.5 % of all that was spent, plus the cost of one failure: a draft that could fail beyond
+    that is not made. Within it, drafts that do not pay yet are tried, longer after each that was accepted whole; never
+    where not even whole acceptance would pay.
+    """
+
+    def __init__(self, costs: Costs, n_max: int) -> None:
+        self._costs = costs
+        self._n_max = n_max
+        self._step_costs = [costs.of(n) for n in range(n_max + 1)]
+        self._drafted = [0.0] * n_max
+        self._accepted = [0.0] * n_max
+        self._first_that_pays = next((n for n in range(1, n_max + 1) if self._gain(n) > 0), n_max + 1)
+        self._allowed = self._allowance(min(_FIRST_TRIAL, n_max))
+        self._lost = self._spent = 0.0
+        self._whole = 0
+        """The length of the last draft, if it was accepted whole."""
+
+    def _gain(self, n: int) -> float:
+        """What a draft of n tokens saves where all of it is accepted."""
+        return (n + 1) * self._costs.of(0) - self._costs.of(n)
+
+    def _allowance(self, longest: int) -> float:
+        """The cost of one failure, and what the first trial loses even where it is accepted whole."""
+        trial = max(range(1, longest + 1), key=lambda n: (n + 1) / self._costs.of(n), default=0)
+        return self._costs.of(max(self._first_that_pays, trial)) - self._costs.of(0) + max(0.0, -self._gain(trial))
+
+    def expected(self, k: int) -> list[float]:
+        """[n]: the tokens that a step with n drafted ones is expected to emit, 1 + a1 + a1 a2 + ..; for n = 0 .. k."""
+        overall = (sum(self._accepted) + _PRIOR / 2) / (sum(self._drafted) + _PRIOR)
+        total = survive = 1.0
+        found = [total]
+        for drafted, accepted in zip(self._drafted[:k], self._accepted[:k], strict=True):
+            survive *= (accepted + _PRIOR * overall) / (drafted + _PRIOR)
+            total += survive
+            found.append(total)
+        return found
+
+    def choose(self, k: int, behind: int = 0) -> int:
+        """The number of tokens to draft now, at most k; 0 rests.
+
+        behind: how many tokens the drafter has to read first.
+        """
+        k = min(k, self._n_max)
+        if k < self._first_that_pays:
+            return 0
+        costs, catching_up = self._step_costs, behind * self._costs.draft
+        room = self._allowed + _SHARE * self._spent - self._lost + costs[0] - catching_up
+        affordable = [n for n in range(1, k + 1) if costs[n] <= room]
+        expected = self.expected(k)
+        best = max((0, *affordable), key=lambda n: expected[n] / costs[n])
+        if best and not self._whole:
+            return best
+        longest = 2 * self._whole + 1 if self._whole else _FIRST_TRIAL
+        tried = [n for n in affordable if n <= longest]
+        return max(best, max(tried, key=lambda n: (n + 1) / costs[n], default=0))
+
+    def observe(self, drafted: int, accepted: int, behind: int = 0) -> None:
+        """Of `drafted` tokens the first `accepted` were emitted; the one after them was judged and refused."""
+        for i in range(min(drafted, self._n_max)):
+            self._drafted[i] = _MEMORY * self._drafted[i] + (i <= accepted)
+            self._accepted[i] = _MEMORY * self._accepted[i] + (i < accepted)
+        cost = self._costs.of(drafted) + (behind * self._costs.draft if drafted else 0.0)
+        self._spent += cost
+        self._lost += cost - (accepted + 1) * self._step_costs[0]
+        self._lost = max(self._lost, -_CREDIT * self._allowed)
+        if drafted:
+            self._whole = drafted if accepted == drafted else 0
+
+
+class Paced:
+    """A drafter whose drafts are as long as its policy says."""
+
+    def __init__(self, drafter: Drafter, policy: LengthPolicy) -> None:
+        self.name = drafter.name
+        self._drafter = drafter
+        self._policy = policy
+        self._known = 0
+        self._behind = 0
+
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+        # the prompt is not counted: a slot may hold it
+        self._known = self._known or len(context)
+        self._behind = len(context) - self._known
+        k = self._policy.choose(k, self._behind)
+        return self._drafter.propose(context, k, coin) if k else NOTHING
+
+    def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
+        self._policy.observe(len(draft.tokens), accepted, self._behind)
+        if draft.tokens:
+            self._known = len(context)
+        self._drafter.observe(context, draft, accepted)
+
+    def close(self) -> None:
+        self._drafter.close()
+
+
+def measure(
+    target: Backend,
+    draft: Backend | None = None,
+    *,
+    most: int = 8,
+    repeats: int = 3,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Costs:
+    """Times passes of 1 .. `most` rows on a sequence of its own, and one-row passes of the draft model."""
+    rows = tuple(time_rows(target, n, repeats=repeats, clock=clock) for n in range(1, most + 1))
+    return Costs(rows, time_rows(draft, repeats=repeats, clock=clock) if draft else 0.0)
+
+
+def time_rows(
+    backend: Backend, rows: int = 1, *, repeats: int = 3, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Seconds of a pass of so many rows on a new sequence; the median of `repeats` passes."""
+    sequence = backend.sequence()
+    took = []
+    try:
+        sequence.extend([0] * rows)
+        for _ in range(repeats):
+            start = clock()
+            sequence.extend([0] * rows)
+            took.append(max(clock() - start, 1e-9))
+    finally:
+        sequence.close()
+    return median(took)

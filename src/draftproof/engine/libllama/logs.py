@@ -1,0 +1,60 @@
+"""libllama's log lines as records of the logger `draftproof.engine.libllama`.
+
+Quiet unless the application configures logging. The last warnings and errors are kept, because libllama reports why a
+file does not load in its log only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any
+
+LOGGER = logging.getLogger("draftproof.engine.libllama")
+LOGGER.addHandler(logging.NullHandler())
+
+_LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.WARNING, 4: logging.ERROR}
+_CONTINUES = 5
+KEPT_LINES = 20
+
+
+class Log:
+    """Receives pieces of lines. libllama calls it from whatever thread it runs in; cffi takes the GIL first."""
+
+    def __init__(self) -> None:
+        self._level = logging.DEBUG
+        self._line = ""
+        self._trouble: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def write(self, level: int, text: str) -> None:
+        """`level` is ggml's: 1 debug, 2 information, 3 warning, 4 error, 5 goes on with the line before."""
+        if level != _CONTINUES:
+            self._level = _LEVELS.get(level, logging.DEBUG)
+        self._line += text
+        if "\n" not in self._line:
+            return
+        *lines, self._line = self._line.split("\n")
+        for line in lines:
+            LOGGER.log(self._level, "%s", line)
+            if self._level >= logging.WARNING and line.strip():
+                self._trouble.append(line.strip())
+
+    def forget(self) -> None:
+        """Starts a new collection of trouble, before a call whose failure is to be explained."""
+        self._trouble.clear()
+
+    def trouble(self) -> str:
+        """The warnings and errors since `forget`, on one line; empty when there were none."""
+        return " | ".join(self._trouble)
+
+
+def attach(ffi: Any, lib: Any) -> tuple[Log, Any]:
+    """Routes the library's log here. The second value must live as long as the library is used."""
+    log = Log()
+
+    def receive(level: int, text: Any, _: Any) -> None:
+        log.write(level, ffi.string(text).decode(errors="replace"))
+
+    callback = ffi.callback("void(int32_t, const char *, void *)", receive)
+    lib.llama_log_set(callback, ffi.NULL)
+    return log, callback

@@ -1,0 +1,106 @@
+"""Chat templates: messages become the text that the model was trained to see. The template comes from the model's file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NoReturn
+
+from jinja2 import Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from draftproof.core.errors import UsageError
+from draftproof.server.errors import Refusal
+from draftproof.server.schema import Message
+from draftproof.server.vocabulary import Vocabulary
+
+PLAIN = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+"""Messages one after the other, for models that were never taught to chat."""
+_RESERVED = frozenset({"messages", "add_generation_prompt", "bos_token", "eos_token"})
+_MARK = "a sentence that no template has"
+
+
+class ChatTemplate:
+    """A Jinja template, run in a sandbox: it sees the messages and nothing of this program. Raises UsageError for a broken one."""
+
+    def __init__(self, source: str, vocabulary: Vocabulary) -> None:
+        self.source = source
+        self._vocabulary = vocabulary
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"], autoescape=False
+        )
+        environment.filters["tojson"] = _tojson
+        environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
+        try:
+            self._template: Template = environment.from_string(source)
+        except TemplateError as error:
+            raise UsageError(f"The chat template is broken: {error}.", "Name another with --chat-template.") from error
+
+    def render(
+        self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None, *, opening: bool = True
+    ) -> str:
+        """The text of a conversation. opening: with what comes before the model's own turn.
+
+        If the last message is the assistant's, the model carries it on. Raises Refusal for messages that the template, or this
+        server, does not take.
+        """
+        if not messages:
+            raise Refusal("'messages' must not be empty")
+        told = [{"role": m.role, "content": _text(m)} for m in messages]
+        begun = told.pop()["content"] if opening and len(told) > 1 and told[-1]["role"] == "assistant" else ""
+        unreserved = {name: value for name, value in (extra or {}).items() if name not in _RESERVED}
+        try:
+            text = self._template.render(
+                **unreserved,
+                messages=told,
+                add_generation_prompt=opening,
+                bos_token=self._special(self._vocabulary.bos),
+                eos_token=self._special(self._vocabulary.eos),
+            )
+        except Refusal:
+            raise
+        except Exception as error:  # a template is a program of somebody else's
+            raise Refusal(f"The chat template does not take these messages: {error}") from error
+        bos = self._special(self._vocabulary.bos)
+        if bos and self._vocabulary.adds_bos:
+            text = text.removeprefix(bos)
+        return text + begun
+
+    def takes(self, role: str) -> bool:
+        """Whether the text of a message of that role gets into the conversation."""
+        user = Message(role="user", content="a")
+        try:
+            return _MARK in self.render([Message(role=role, content=_MARK), user])
+        except Refusal:
+            return False
+
+    def _special(self, token: int | None) -> str:
+        return "" if token is None else self._vocabulary.piece(token, special=True).decode("utf-8", "replace")
+
+
+def _text(message: Message) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    if message.content is None:
+        if message.role == "assistant":
+            return ""
+        raise Refusal("All non-assistant messages must contain 'content'")
+    texts = []
+    for part in message.content:
+        if part.get("type") != "text" or not isinstance(part.get("text"), str):
+            raise Refusal(f"Content of type {part.get('type')!r} is not supported; only text is.")
+        texts.append(part["text"])
+    return "\n".join(texts)
+
+
+def _tojson(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.now().astimezone().strftime(form)

@@ -1,0 +1,78 @@
+"""Models become something to serve: countable ones from the catalogue, GGUF files through libllama."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from draftproof.core.errors import UsageError
+from draftproof.countable.catalogue import named
+from draftproof.engine.backends.law import LawBackend
+from draftproof.engine.draft.ngram_pool import NgramPool
+from draftproof.engine.slots import Models
+from draftproof.server.served import LLAMA_DEFAULTS, About, Defaults, Served
+from draftproof.server.vocabulary import Letters
+
+_TABLE_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """GGUF files and how to run them. `context`: tokens of one slot, 0 for what the model was trained for. `slots`: at once.
+
+    strict: only arithmetic that gives a drafted token the very numbers of a plain one. head: with the target's prediction
+    head, which drafts. measure: what rows cost, for drafts as long as pays.
+    """
+
+    target: Path
+    draft: Path | None = None
+    alias: str = ""
+    context: int = 0
+    slots: int = 1
+    threads: int = 1
+    batch: int = 512
+    strict: bool = True
+    flash: bool = True
+    mmap: bool = True
+    repack: bool = False
+    gpu_layers: int = 0
+    cache_type_k: str = "f16"
+    cache_type_v: str = "f16"
+    measure: bool = True
+    head: bool = False
+
+
+def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int = 0, draft: bool = True) -> Served:
+    """A model of the catalogue, with its own draft. Raises UsageError for an unknown name."""
+    pair = named(name)
+    vocabulary = f"letters {pair.alphabet}"
+    context = context or _TABLE_CONTEXT
+    target = LawBackend(pair.target_logits, pair.vocabulary, vocabulary, context=context)
+    drafter = LawBackend(pair.draft_logits, pair.vocabulary, vocabulary, context=context) if draft else None
+    return Served(
+        name=name,
+        path=f"countable:{name}",
+        models=Models(target, drafter, NgramPool()),
+        vocabulary=Letters(pair.alphabet),
+        about=About(ftype="exact", n_ctx_train=context),
+        defaults=defaults,
+        draft_path=f"countable:{name}-draft" if draft else "",
+    )
+
+
+def load_files(files: Files, defaults: Defaults = LLAMA_DEFAULTS, said: Callable[[str], None] | None = None) -> Served:
+    """A GGUF model, and its draft model if there is one. `said` hears what is being done.
+
+    Raises UsageError for files that do not fit, and what libllama's binding raises.
+    """
+    try:
+        from draftproof.server import load_llama
+    except ImportError as error:
+        raise UsageError(
+            f"Models in GGUF files need libllama ({error}).",
+            f"Run: {sys.executable} -m pip install 'draftproof[serve]'",
+        ) from error
+    served = load_llama.load(files, said or (lambda _: None))
+    return replace(served, defaults=defaults)

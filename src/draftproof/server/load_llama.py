@@ -1,0 +1,130 @@
+"""GGUF models through libllama: the only module of the server that knows of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftproof.core.errors import UsageError
+from draftproof.core.law import Ids
+from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
+from draftproof.engine.backends.llama_head import LlamaHead
+from draftproof.engine.draft.model import check_vocabulary
+from draftproof.engine.draft.ngram_pool import NgramPool
+from draftproof.engine.draft.pace import Costs, time_rows
+from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
+from draftproof.engine.shape import Constraint
+from draftproof.engine.slots import Models
+from draftproof.server.served import About, Served
+
+if TYPE_CHECKING:
+    from draftproof.server.load import Files
+
+_OUTPUTS = 64
+_ROWS_TESTED = 8
+_ROWS_OF_DRAFT_TESTED = 2
+"""A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
+
+
+def load(files: Files, said: Callable[[str], None]) -> Served:
+    """Loads, checks that the vocabularies agree, and measures what rows cost."""
+    if files.threads > 1:
+        # or the threads that wait for work keep the processors busy with waiting; read when the library is loaded
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    said(f"loading {files.target}")
+    target = LlamaBackend(files.target, _options(files))
+    draft: LlamaBackend | None = None
+    try:
+        if files.draft is not None:
+            said(f"loading {files.draft}")
+            draft = LlamaBackend(files.draft, _options(files, draft=True))
+            check_vocabulary(target, draft)
+        head = LlamaHead(target) if files.head else None
+        costs = _costs(target, draft, head) if files.measure else None
+    except BaseException:
+        target.close()
+        if draft is not None:
+            draft.close()
+        raise
+    model = target.model
+    return Served(
+        name=files.alias or str(files.target),
+        path=str(files.target),
+        models=Models(target, draft, NgramPool(), costs, head),
+        vocabulary=model.vocab,
+        template=model.chat_template() or "",
+        about=_about(target, costs),
+        draft_path="" if files.draft is None else str(files.draft),
+        grammar=lambda text: _constraint(model, text),
+    )
+
+
+def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
+    head = files.head and not draft
+    model = ModelOptions(mmap=files.mmap, extra_buffers=files.repack, gpu_layers=files.gpu_layers, heads=head)
+    context = ContextOptions(
+        tokens=files.context,
+        sequences=files.slots,
+        batch=files.batch,
+        outputs=_OUTPUTS,
+        threads=files.threads,
+        flash=files.flash,
+        keys=_cache_type(files.cache_type_k),
+        values=_cache_type(files.cache_type_v),
+    )
+    rows = _ROWS_OF_DRAFT_TESTED if draft else _ROWS_TESTED
+    return LlamaOptions(model, context, strict=files.strict and not draft, test_rows=rows, hidden=head)
+
+
+def _costs(target: LlamaBackend, draft: LlamaBackend | None, head: LlamaHead | None) -> Costs:
+    """From the tests that the models went through when they were loaded; only the head has to be timed."""
+    of_head = 0.0
+    if head is not None:
+        followed = target.sequence()
+        of_head = time_rows(head)
+        followed.close()
+    return Costs(target.row_test.seconds, draft.row_test.seconds[0] if draft else 0.0, of_head)
+
+
+def _cache_type(name: str) -> CacheType:
+    try:
+        return CacheType[name.upper()]
+    except KeyError as error:
+        known = ", ".join(t.name.lower() for t in CacheType)
+        raise UsageError(f'There is no cache type "{name}".', f"Known: {known}.") from error
+
+
+def _about(backend: LlamaBackend, costs: Costs | None) -> About:
+    model = backend.model
+    rows = [round(1000 * s, 3) for s in costs.rows] if costs else []
+    draft_ms = round(1000 * (costs.draft or costs.head), 3) if costs else None
+    return About(
+        ftype=model.description,
+        n_ctx_train=model.trained_context,
+        n_embd=model.width,
+        n_params=model.parameters,
+        size=model.size_bytes,
+        vocab_type=2,
+        notes={"ms_of_rows": rows, "ms_of_draft_token": draft_ms, "library": model.library.source},
+    )
+
+
+class _Allowed:
+    """A grammar's state as the engine asks for it."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+
+    def allowed(self, ids: Ids) -> NDArray[np.bool_]:
+        return self._grammar.allowed(ids)
+
+    def advance(self, token: int) -> None:
+        self._grammar.accept(token)
+
+
+def _constraint(model: Model, text: str) -> Constraint:
+    return _Allowed(Grammar.parse(model, text))

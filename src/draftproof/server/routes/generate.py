@@ -1,0 +1,57 @@
+"""The three routes that make text."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from draftproof.server.exchange import respond
+from draftproof.server.jobs import Ticket
+from draftproof.server.native import NativeForm
+from draftproof.server.openai import OpenAIForm
+from draftproof.server.openapi import takes
+from draftproof.server.prompts import check_prompt, read_prompts
+from draftproof.server.schema import ChatCompletion, NativeCompletion, OpenAICompletion
+from draftproof.server.settings import read_settings
+from draftproof.server.state import body_of, state_of
+
+ROUTER = APIRouter(tags=["text"])
+
+
+@ROUTER.post("/completion", openapi_extra=takes(NativeCompletion))
+@ROUTER.post("/completions", include_in_schema=False)
+async def completion(request: Request) -> Response:
+    """llama-server's own route."""
+    state = state_of(request)
+    asked = NativeCompletion.read(await body_of(request))
+    settings = read_settings(asked, state.served)
+    prompts, many = read_prompts(asked.prompt, state.served)
+    ticket = Ticket(prompts, settings, state.served)
+    return await respond(request, state.worker, ticket, NativeForm(state.served, many=many))
+
+
+@ROUTER.post("/v1/completions", openapi_extra=takes(OpenAICompletion))
+async def openai_completion(request: Request) -> Response:
+    """OpenAI's route for text that is carried on."""
+    state = state_of(request)
+    asked = OpenAICompletion.read(await body_of(request))
+    settings = read_settings(asked, state.served)
+    prompts, _ = read_prompts(asked.prompt, state.served)
+    ticket = Ticket(prompts, settings, state.served)
+    return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=False))
+
+
+@ROUTER.post("/v1/chat/completions", openapi_extra=takes(ChatCompletion))
+@ROUTER.post("/chat/completions", include_in_schema=False)
+async def chat_completion(request: Request) -> Response:
+    """OpenAI's route for conversations."""
+    state = state_of(request)
+    asked = ChatCompletion.read(await body_of(request))
+    settings = read_settings(asked, state.served)
+    opening = asked.add_generation_prompt is not False
+    text = state.template.render(asked.messages, asked.chat_template_kwargs, opening=opening)
+    tokens = state.served.vocabulary.tokenize(text, add_special=True, parse_special=True)
+    prompt = check_prompt(tuple(tokens), state.served)
+    ticket = Ticket([prompt], settings, state.served)
+    return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=True))

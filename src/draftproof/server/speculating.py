@@ -1,0 +1,93 @@
+"""Speculation as requests ask for it and answers tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
+from draftproof.engine.draft import kind
+from draftproof.engine.speculate import Plan
+from draftproof.engine.verify import rule as rule_of
+from draftproof.server.schema import Generate, SpeculativeFields
+from draftproof.server.served import Served
+
+_FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
+_UNBOUNDED = 2**31
+_SECTIONS = {
+    "draft-simple": "draft",
+    "draft-mtp": "draft",
+    "ngram-simple": "ngram_simple",
+    "ngram-map-k": "ngram_map_k",
+    "ngram-map-k4v": "ngram_map_k4v",
+    "ngram-mod": "ngram_mod",
+}
+
+
+def read_speculation(request: Generate, served: Served, *, greedy: bool) -> Speculation:
+    """What a request asks for: the server's own setting, changed by what the request names. Raises UsageError, ValueError."""
+    if request.speculative is False:
+        return OFF
+    default = served.defaults.speculation
+    if greedy and served.strict_greedy:
+        default = replace(default, strict=True)
+    asked = _asked(request)
+    names: dict[str, Any] = {name: asked[name] for name in ("rule", "adaptive", "strict", "n_max") if name in asked}
+    if "types" in asked:
+        names["types"] = read_types(asked["types"])
+    if "rule" in names and names["rule"] != "auto":
+        rule_of(names["rule"])
+    draft = {name: asked[name] for name in ("n_max", "n_min", "p_min") if name in asked}
+    mod = {"n_min": asked["n_min"]} if "n_min" in asked else {}
+    return replace(default, **names, draft=replace(default.draft, **draft), ngram_mod=replace(default.ngram_mod, **mod))
+
+
+def _asked(request: Generate) -> dict[str, Any]:
+    """The fields that are set, by their short names; flat ones win over those of the object."""
+    asked: dict[str, Any] = {}
+    nested = request.speculative if isinstance(request.speculative, SpeculativeFields) else SpeculativeFields()
+    for name in (*_FIELDS, "types", "type"):
+        flat = getattr(request, f"speculative_{name}")
+        value = getattr(nested, name) if flat is None else flat
+        if value is not None:
+            asked["types" if name == "type" else name] = value
+    return asked
+
+
+def read_types(types: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of drafters, one string with commas or a list. Raises UsageError for an unknown one."""
+    names = [name.strip() for name in types.split(",")] if isinstance(types, str) else list(types)
+    names = [name for name in dict.fromkeys(names) if name]
+    for name in names:
+        kind(name)
+    drafting = tuple(name for name in names if name != "none")
+    return drafting or ("none",)
+
+
+def requested(speculation: Speculation) -> dict[str, Any]:
+    """A setting as JSON: the common fields, and those of the drafters that it names."""
+    sections = {_SECTIONS[t]: asdict(getattr(speculation, _SECTIONS[t])) for t in speculation.types if t in _SECTIONS}
+    common = {name: getattr(speculation, name) for name in ("rule", "n_max", "adaptive", "strict")}
+    return {"types": list(speculation.types), **common, **sections}
+
+
+def effective(plan: Plan) -> dict[str, Any]:
+    """What a request gets, as JSON. `n_max`: the longest draft that can come of it."""
+    return {
+        "types": list(plan.effective) or ["none"],
+        "rule": plan.rule.name if plan.effective else "none",
+        "n_max": min(plan.n_max, max((_longest(plan.requested, t) for t in plan.effective), default=0)),
+    }
+
+
+def _longest(speculation: Speculation, name: str) -> int:
+    section = getattr(speculation, _SECTIONS[name]) if name in _SECTIONS else None
+    if isinstance(section, NgramLookup):
+        return section.size_m
+    return section.n_max if isinstance(section, DraftModel | NgramMod) else _UNBOUNDED
+
+
+def types_text(types: Sequence[str]) -> str:
+    """As llama-server writes them: names with commas, "none" for none."""
+    return ",".join(t for t in types if t != "none") or "none"

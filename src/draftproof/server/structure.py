@@ -1,0 +1,48 @@
+"""What an answer must look like: a grammar, or a JSON format that is one."""
+
+from __future__ import annotations
+
+from draftproof.server.errors import Refusal
+from draftproof.server.schema import Generate
+
+JSON_GRAMMAR = r"""
+root   ::= object
+value  ::= object | array | string | number | ("true" | "false" | "null") ws
+object ::= "{" ws (string ":" ws value ("," ws string ":" ws value)*)? "}" ws
+array  ::= "[" ws (value ("," ws value)*)? "]" ws
+string ::= "\"" ([^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}))* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+ws     ::= | " " | "\n" [ \t]{0,20}
+"""
+"""Any JSON object, in llama.cpp's notation."""
+
+
+def read_grammar(request: Generate) -> str:
+    """The grammar in GBNF that a request asks for, "" for none. Raises Refusal."""
+    asked = [request.grammar, *_from_format(request)]
+    if request.json_schema:
+        asked.append(_from_schema(request.json_schema))
+    named = [text for text in asked if text]
+    if len(named) > 1:
+        raise Refusal("Ask for one of grammar, json_schema and response_format.")
+    return named[0] if named else ""
+
+
+def _from_format(request: Generate) -> list[str]:
+    if request.response_format is None:
+        return []
+    kind = request.response_format.get("type")
+    if kind == "text":
+        return []
+    if kind == "json_object":
+        return [_from_schema(request.response_format.get("schema") or {})]
+    if kind == "json_schema":
+        wrapped = request.response_format.get("json_schema")
+        return [_from_schema((wrapped.get("schema") if isinstance(wrapped, dict) else None) or {})]
+    raise Refusal(f'response_format type must be "text", "json_object" or "json_schema", but is {kind!r}')
+
+
+def _from_schema(schema: object) -> str:
+    if schema in ({}, True, {"type": "object"}):
+        return JSON_GRAMMAR
+    raise Refusal("JSON schemas are not supported; use a grammar, or response_format json_object without a schema.")

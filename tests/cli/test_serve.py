@@ -1,0 +1,125 @@
+"""`draftproof serve` as a process: what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from draftproof.cli.main import cli
+from draftproof.cli.serve_options import default_threads, slot_context
+
+COMMAND = [sys.executable, "-c", "from draftproof.cli.main import main; main()", "serve"]
+
+
+@contextmanager
+def started(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """URL and process of a server; it is killed if it has not ended by itself."""
+    command = [*COMMAND, "--port", "0", *flags]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("draftproof serves http://127.0.0.1:"), line
+        yield line.split()[-1], process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_middle_of_a_stream_is_a_clean_end(number: signal.Signals) -> None:
+    with started("--table", "countable-8", "-c", "8000", "--seed", "1") as (url, process):
+        body = {"prompt": "bcdbc", "n_predict": 8000, "stream": True, "n_probs": 2}
+        with httpx2.stream("POST", f"{url}/completion", json=body, timeout=20) as stream:
+            lines = (line for line in stream.iter_lines() if line)
+            next(lines)
+            sent = time.monotonic()
+            process.send_signal(number)
+            last = list(lines)[-1]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == 503
+        process.wait(timeout=5)
+        assert time.monotonic() - sent < 3
+        assert process.returncode in (0, -number, 128 + number)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_flags_reach_the_answers() -> None:
+    flags = [
+        "--spec-draft-n-max",
+        "5",
+        "--spec-draft-sampling",
+        "greedy",
+        "--temp",
+        "0.25",
+        "--alias",
+        "mine",
+        "-np",
+        "3",
+    ]
+    with started("--table", "story", *flags, "--no-warmup", "--metrics", "--jinja") as (url, process):
+        props = httpx2.get(f"{url}/props").json()
+        assert props["default_generation_settings"]["params"]["temperature"] == 0.25
+        assert (props["model_alias"], props["total_slots"]) == ("mine", 3)
+        told = httpx2.post(f"{url}/completion", json={"prompt": "abc", "n_predict": 9}).json()["speculation"]
+        assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 5}
+        process.terminate()
+        process.wait(timeout=5)
+
+
+def refused(*flags: str) -> str:
+    """What the command says before it ends with exit code 2."""
+    result = CliRunner().invoke(cli, ["serve", *flags])
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run([*COMMAND, "--table", "story", "--port", str(port)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"Port {port} of 127.0.0.1 is taken." in done.stderr
+    assert "--port 0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], "Name one model"),
+        (["--table", "story", "-m", "x.gguf"], "Name one model"),
+        (["--table", "nonsense"], 'no countable model "nonsense"'),
+        (["--table", "story", "--spec-type", "nonsense"], 'no drafter "nonsense"'),
+        (["--table", "story", "--top-p", "-1"], "top_p"),
+        (["--table", "story", "--spec-draft-n-max", "-1"], "n_max"),
+        (["--table", "story", "--host", "no.such.host.invalid"], "no address"),
+        (["--table", "story", "--api-key-file", "nowhere"], "nowhere cannot be read"),
+        (["--table", "story", "--chat-template-file", "nowhere"], "nowhere cannot be read"),
+    ],
+)
+def test_wrong_flags_are_told(flags: list[str], words: str) -> None:
+    command = [*COMMAND, "--port", "0", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_context_is_shared_by_the_slots() -> None:
+    assert slot_context(8192, 4) == 2048
+    assert slot_context(None, 4) == 4096
+    assert slot_context(0, 4) == 0
+    assert default_threads() >= 1

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.models import random_table
+
+from draftproof.core.coin import Coin, RngCoin
+from draftproof.engine.draft.drafter import NOTHING, Draft
+from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, measure
+from draftproof.engine.draft.several import FirstOf
+
+DEAR = Costs(tuple(1.0 + 0.5 * n for n in range(16)), 0.3)
+CHEAP = Costs(tuple(1.0 + 0.02 * n for n in range(16)), 0.01)
+
+
+def spent(policy: LengthPolicy, costs: Costs, acceptance: float, steps: int, seed: int = 1) -> float:
+    """Cost of a token when every drafted token is accepted with the same probability, independently."""
+    tokens, cost = 0, 0.0
+    for step in range(steps):
+        k = policy.choose(16)
+        accepted = 0
+        while accepted < k and RngCoin(seed).at("accept", step, accepted).flip(acceptance):
+            accepted += 1
+        policy.observe(k, accepted)
+        tokens, cost = tokens + accepted + 1, cost + costs.of(k)
+    return cost / tokens
+
+
+@settings(deadline=None, max_examples=15)
+@given(acceptance=st.floats(0, 0.4), seed=st.integers(0, 1000))
+def test_drafts_that_do_not_pay_cost_nothing_for_long(acceptance: float, seed: int) -> None:
+    """Without speculation a token costs 1. After 3000 steps at most 2 % are lost to trying."""
+    assert spent(LengthPolicy(DEAR, 16), DEAR, acceptance, 3000, seed) < 1.02
+
+
+STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
+"""Two rows cost more than two passes of one row, eight a little less than eight."""
+
+
+@settings(deadline=None)
+@given(st.sampled_from([DEAR, CHEAP, STEEP]), st.lists(st.integers(0, 9), min_size=1, max_size=400))
+def test_whatever_is_accepted_little_is_lost(costs: Costs, luck: list[int]) -> None:
+    """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails."""
+    policy, cost, tokens = LengthPolicy(costs, 9), 0.0, 0
+    pays = next(n for n in range(1, 10) if costs.of(n) < (n + 1) * costs.of(0))
+    for accepted in luck:
+        k = policy.choose(9)
+        policy.observe(k, min(k, accepted))
+        cost, tokens = cost + costs.of(k), tokens + min(k, accepted) + 1
+        allowed = costs.of(max(pays, 4)) - costs.of(0) + 0.3
+        assert cost - tokens * costs.of(0) <= 0.015 * cost + allowed
+
+
+def test_what_cannot_pay_is_never_tried() -> None:
+    policy = LengthPolicy(Costs((1.0, 2.6, 3.8, 4.2, 5.5), 0.9), 4)
+    for _ in range(500):
+        assert policy.choose(4) == 0
+        policy.observe(0, 0)
+    assert LengthPolicy(STEEP, 3).choose(3) == 0
+
+
+def test_a_text_that_repeats_itself_is_drafted_at_once() -> None:
+    policy, tokens = LengthPolicy(STEEP, 7), 0
+    lengths = []
+    while tokens < 64:
+        k = policy.choose(7)
+        policy.observe(k, k)
+        lengths.append(k)
+        tokens += k + 1
+    assert lengths[0] == 3
+    assert min(lengths[1:]) >= 5
+    assert lengths[-1] == 7
+
+
+def test_what_the_drafter_has_to_catch_up_with_counts() -> None:
+    policy = LengthPolicy(CHEAP, 16)
+    assert policy.choose(16, behind=2) > 0
+    assert policy.choose(16, behind=200) == 0
+
+
+def test_drafts_that_pay_are_made_long() -> None:
+    policy = LengthPolicy(CHEAP, 16)
+    assert spent(policy, CHEAP, 0.95, 400) < 0.17
+    assert policy.choose(16) >= 10
+
+
+def test_a_text_that_becomes_predictable_is_noticed() -> None:
+    policy = LengthPolicy(DEAR, 16)
+    spent(policy, DEAR, 0.0, 1500)
+    assert spent(policy, CHEAP, 1.0, 2500) < 0.5
+
+
+@settings(deadline=None)
+@given(history=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=30), k=st.integers(0, 8))
+def test_the_length_is_a_function_of_what_was_accepted_before(history: list[tuple[int, int]], k: int) -> None:
+    a, b = LengthPolicy(DEAR, 5), LengthPolicy(DEAR, 5)
+    for drafted, accepted in history:
+        assert a.choose(k) == b.choose(k) <= k
+        for policy in (a, b):
+            policy.observe(drafted, min(accepted, drafted))
+    assert a.expected(0) == [1]
+    assert sorted(a.expected(3)) == a.expected(3)
+
+
+def test_rows_beyond_the_measured_ones_cost_the_mean_step_more() -> None:
+    costs = Costs((1.0, 1.5, 3.0), 0.25)
+    assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 4.75, 6.0]
+    assert Costs().of(9) == 1.0
+    with pytest.raises(ValueError, match="positive"):
+        Costs((1.0, 0.0))
+
+
+def test_costs_are_measured_with_a_clock() -> None:
+    ticks = iter(range(1000))
+    costs = measure(random_table(1), random_table(2), most=4, clock=lambda: float(next(ticks)))
+    assert costs == Costs((1.0, 1.0, 1.0, 1.0), 1.0)
+
+
+class Scripted:
+    """Drafts what it is told to."""
+
+    def __init__(self, name: str, *drafts: tuple[int, ...]) -> None:
+        self.name = name
+        self._drafts = list(drafts)
+        self.seen: list[tuple[int, int]] = []
+        self.closed = False
+
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+        tokens = self._drafts.pop(0)[:k]
+        return Draft(tokens, None, self.name) if tokens else NOTHING
+
+    def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
+        self.seen.append((len(draft.tokens), accepted))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_the_first_drafter_with_a_draft_wins_and_learns() -> None:
+    a, b = Scripted("a", (), (1, 2)), Scripted("b", (3,))
+    both = FirstOf((a, b))
+    assert both.name == "a,b"
+    first = both.propose([0], 5, RngCoin(1))
+    assert (first.tokens, first.drafter) == ((3,), "b")
+    both.observe([0, 3, 4], first, 1)
+    second = both.propose([0, 3, 4], 5, RngCoin(1))
+    both.observe([0, 3, 4, 1, 9], second, 1)
+    both.observe([0, 3, 4, 1, 9, 8], NOTHING, 0)
+    assert a.seen == [(0, 0), (2, 1), (0, 0)]
+    assert b.seen == [(1, 1), (0, 0), (0, 0)]
+    both.close()
+    assert a.closed
+    assert b.closed
+
+
+def test_a_paced_drafter_is_asked_for_as_much_as_pays() -> None:
+    paced = Paced(Scripted("a", (1,) * 9, (1,) * 9), LengthPolicy(CHEAP, 4))
+    assert len(paced.propose([0], 9, RngCoin(1)).tokens) == 4
+    assert paced.name == "a"
+    resting = Paced(Scripted("a"), LengthPolicy(STEEP, 3))
+    assert resting.propose([0], 9, RngCoin(1)) is NOTHING

