@@ -143,6 +143,25 @@ def test_the_slot_that_holds_most_of_a_prompt_takes_it() -> None:
     assert slots.start(order((*first, 3), 2)).slot == 0
 
 
+@pytest.mark.parametrize("speculation", [Speculation(), DRAFT, BOTH])
+def test_a_prompt_that_another_slot_holds_is_copied(speculation: Speculation) -> None:
+    shared = models()
+    slots = Slots(shared, 2)
+    prompt = tuple(range(6)) * 8
+    busy = slots.start(order(prompt, 30, speculation=speculation))
+    for _ in range(3):
+        slots.step()
+    copied = order((*prompt, 1), 20, seed=5, speculation=speculation)
+    run = slots.start(copied)
+    assert run.reused == len(prompt) - 1
+    made: dict[Run, list[int]] = {busy: [], run: []}
+    while slots.runs:
+        for moved, emitted in slots.step():
+            made[moved] += [e.token for e in emitted]
+    assert [made[run]] == finish(Slots(models(), 1), copied)
+    assert busy.generation.context[len(prompt) :] == finish(Slots(models(), 1), busy.order)[0]
+
+
 def test_an_order_can_name_its_slot() -> None:
     slots = Slots(models(), 2)
     assert slots.start(order(slot=1)).slot == 1

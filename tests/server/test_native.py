@@ -183,3 +183,12 @@ def test_the_token_that_ends_an_answer_counts_in_every_form() -> None:
         on = client.ask(ignore_eos=True, **request)
         assert (on["stop_type"], on["tokens_predicted"]) == ("limit", 60)
         assert "g" not in on["content"]
+
+
+def test_a_long_prompt_is_read_once_for_all_choices() -> None:
+    with serving(DRAFT, slots=4) as (client, _):
+        request = {"prompt": PROMPT * 20, "n_predict": 8, "seed": 5, **NEUTRAL}
+        answers = client.ask(n_cmpl=4, **request)
+        assert [a["timings"]["cache_n"] for a in answers] == [0, 98, 98, 98]
+        alone = [client.ask(**{**request, "seed": 5 + i})["content"] for i in range(4)]
+        assert [a["content"] for a in answers] == alone

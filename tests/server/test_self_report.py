@@ -83,6 +83,17 @@ def test_text_and_token_ids(plain: Client) -> None:
     assert plain.ask("/tokenize", content=["b", 2]) == {"tokens": [1, 2]}
     assert plain.ask("/tokenize") == {"tokens": []}
     assert plain.ask("/tokenize", content="b", with_pieces=True) == {"tokens": [{"id": 1, "piece": "b"}]}
-    assert plain.ask("/detokenize", tokens=[1, 2]) == {"content": "bc"}
-    assert plain.ask("/detokenize") == {"content": ""}
+    assert plain.ask("/detokenize", tokens=[1, 2]) == {"content": "bc", "prompt": "bc"}
+    assert plain.ask("/detokenize") == {"content": "", "prompt": ""}
     assert "99" in plain.refused("/detokenize", tokens=[99])
+
+
+def test_clients_of_vllm_tokenize_through_the_server(plain: Client) -> None:
+    assert plain.ask("/tokenize", prompt="bcd", add_special_tokens=False) == {
+        "tokens": [1, 2, 3],
+        "count": 3,
+        "max_model_len": 512,
+    }
+    info = plain.get("/tokenizer_info").json()
+    assert (info["bos_token"], info["eos_token"]) == (None, None)
+    assert "messages" in info["chat_template"]

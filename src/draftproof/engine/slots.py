@@ -25,6 +25,8 @@ from draftproof.engine.shape import Constraint
 from draftproof.engine.speculate import Plan, make_plan
 from draftproof.engine.stop import Stop
 
+_WORTH_COPYING = 32
+"""Prompt tokens that take longer to read than a memory takes to copy."""
 _SIMILAR = 0.1
 """A memory that holds less than this share of a prompt is not worth more than the one that was used longest ago."""
 
@@ -136,13 +138,17 @@ class Slot:
             return min(common, most)
         return common if common == self.memory.length <= most else 0
 
-    def prepare(self, prompt: Sequence[int], *, reuse: bool) -> int:
-        """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0."""
-        keep = self.holds(prompt) if reuse else 0
+    def prepare(self, prompt: Sequence[int], *, reuse: bool, lender: Slot | None = None) -> int:
+        """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0. A lender's memory is copied."""
         for name, helper in self._models.helpers.items():
             memory = self.helpers[name]
             common = _common(self.tokens[: memory.length], prompt) if reuse else 0
             self.helpers[name] = _shorten(helper, memory, common)
+        holder = lender or self
+        keep = holder.holds(prompt) if reuse else 0
+        if lender is not None:
+            self.memory.close()
+            self.memory = lender.memory.fork()
         self.memory = _shorten(self._models.target, self.memory, keep)
         self.tokens = list(prompt)
         return keep
@@ -198,7 +204,9 @@ class Slots:
         """Gives a free slot to an order; there must be one. Raises UsageError, ContextFull and the slot stays free."""
         slot = self._choose(order)
         now_s = self._clock()
-        reused = slot.prepare(order.job.prompt, reuse=order.reuse and not order.job.score_prompt)
+        reuse = order.reuse and not order.job.score_prompt
+        lender = self._lender(slot, order.job.prompt) if reuse else None
+        reused = slot.prepare(order.job.prompt, reuse=reuse, lender=lender)
         models = self.models
         lent = {name: _Lent(memory) for name, memory in slot.helpers.items()}
         setup = models.setup(order.speculation, order.job.sampling, lent)
@@ -230,6 +238,13 @@ class Slots:
             if best.holds(prompt) > _SIMILAR * len(prompt):
                 return best
         return min(free, key=lambda slot: slot.used_s)
+
+    def _lender(self, slot: Slot, prompt: Sequence[int]) -> Slot | None:
+        """A slot, busy or not, that holds so much more of the prompt that its memory is worth copying."""
+        if not self.models.target.can_truncate or self.models.head is not None:
+            return None
+        best = max(self.slots, key=lambda s: s.holds(prompt))
+        return best if best.holds(prompt) - slot.holds(prompt) >= _WORTH_COPYING else None
 
     def step(self) -> list[tuple[Run, list[Emitted]]]:
         """One batch for all that fit in it: which runs moved, and the tokens that each emitted. A run that failed has `error`."""
@@ -318,8 +333,15 @@ class Slots:
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
     """Length of the longest common prefix."""
-    n = min(len(a), len(b))
-    return next((i for i in range(n) if a[i] != b[i]), n)
+    a, b = tuple(a), tuple(b)
+    known, n = 0, min(len(a), len(b))
+    while known < n:
+        middle = (known + n + 1) // 2
+        if a[known:middle] == b[known:middle]:
+            known = middle
+        else:
+            n = middle - 1
+    return known
 
 
 def _shorten(backend: Backend, memory: Memory, length: int) -> Memory:

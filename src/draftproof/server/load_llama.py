@@ -103,7 +103,7 @@ def _about(backend: LlamaBackend, costs: Costs | None) -> About:
     rows = [round(1000 * s, 3) for s in costs.rows] if costs else []
     draft_ms = round(1000 * (costs.draft or costs.head), 3) if costs else None
     return About(
-        ftype=model.description,
+        ftype=model.description.split(" ", 2)[-1],
         n_ctx_train=model.trained_context,
         n_embd=model.width,
         n_params=model.parameters,

@@ -181,10 +181,12 @@ class ChatCompletion(Generate):
 
 
 class Tokenize(Body):
-    """POST /tokenize"""
+    """POST /tokenize, by llama-server's names or by vLLM's: prompt and add_special_tokens, which is true there by default."""
 
     content: Text | list[PromptPart] | None = None
+    prompt: Text | None = None
     add_special: Flag | None = None
+    add_special_tokens: Flag | None = None
     parse_special: Flag | None = None
     with_pieces: Flag | None = None
 

@@ -18,6 +18,8 @@ from draftproof.server.jobs import Choice, Event, Ticket
 from draftproof.server.metrics import Totals
 from draftproof.server.served import Served
 
+_WORTH_WAITING = 64
+"""Tokens of a prompt that is read once for all choices of a request."""
 log = logging.getLogger(__name__)
 
 Mail: TypeAlias = list[tuple[Ticket, Event]]
@@ -132,7 +134,7 @@ class Worker:
         stuck = 0
         while stuck < len(self._parties):
             ticket, waiting = self._parties.popleft()
-            if not self.slots.can_start(waiting[0].order):
+            if not self.slots.can_start(waiting[0].order) or _copies(ticket, waiting[0]):
                 self._parties.append((ticket, waiting))
                 stuck += 1
                 continue
@@ -197,6 +199,14 @@ class Worker:
                 ticket = self._inbox.get_nowait()
                 if ticket is not None:
                     self._parties.append((ticket, deque(ticket.choices)))
+
+
+def _copies(ticket: Ticket, choice: Choice) -> bool:
+    """Whether a choice should wait, for a long prompt that it shares is being read and can be copied then."""
+    first = ticket.choices[choice.index - choice.index % ticket.settings.choices]
+    run = first.run
+    reading = run is not None and run.read_s is None and not run.done
+    return reading and ticket.settings.reuse and len(choice.prompt) >= _WORTH_WAITING
 
 
 def _send(mail: Mail) -> None:

@@ -17,13 +17,18 @@ from draftproof.engine.libllama.model import Progress
 from draftproof.engine.libllama.rows import measure
 
 
+_MOST_ALIKE = 63
+"""libllama's flash attention takes another kernel for more rows than these."""
+
+
 @dataclass(frozen=True, slots=True)
 class LlamaOptions:
     """How a model is loaded and run.
 
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
-    rows. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
+    rows. Where that is as many as were tried, prompts too are read so that how they are cut changes no number: they cost
+    about an eighth more, and what is kept of a prompt gives what reading it anew would give. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
     head drafts from (see `LlamaHead`).
     """
 
@@ -71,6 +76,9 @@ class LlamaBackend:
         self.context = self.memory.tokens
         self.can_truncate = self.row_test.can_truncate
         self.max_rows_exact = self.row_test.exact
+        self._chunk = self.memory.batch
+        if options.strict and self.row_test.exact >= options.test_rows:
+            self._chunk = min(self._chunk, _MOST_ALIKE)
         self._open: dict[int, LlamaSequence] = {}
 
     @property
@@ -145,7 +153,7 @@ class LlamaBackend:
                 raise ContextFull(f"{sequence.length} + {n} tokens exceed the context of {self.context}.")
             self.check_tokens(feed.tokens)
             whole = Piece(i, sequence.number, sequence.length, feed.tokens, rows)
-            pieces += cut(whole, self.memory.batch, self.memory.outputs)
+            pieces += cut(whole, self._chunk, min(self._chunk, self.memory.outputs))
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:

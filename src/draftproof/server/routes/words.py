@@ -21,18 +21,27 @@ ROUTER = APIRouter(tags=["words"])
 async def tokenize(request: Request) -> Response:
     """Token ids of a text."""
     asked = Tokenize.read(await body_of(request))
-    vocabulary = state_of(request).served.vocabulary
-    add, parse = bool(asked.add_special), asked.parse_special is not False
-    parts = [asked.content] if isinstance(asked.content, str) else asked.content or []
+    served = state_of(request).served
+    tokens = _tokens(asked, served.vocabulary)
+    if asked.with_pieces:
+        return answer({"tokens": [{"id": t, "piece": _piece(t, served.vocabulary)} for t in tokens]})
+    if asked.prompt is not None:
+        return answer({"tokens": tokens, "count": len(tokens), "max_model_len": served.context})
+    return answer({"tokens": tokens})
+
+
+def _tokens(asked: Tokenize, vocabulary: Vocabulary) -> list[int]:
+    as_vllm = asked.prompt is not None
+    content = asked.prompt if as_vllm else asked.content
+    add = asked.add_special_tokens is not False if as_vllm else bool(asked.add_special)
+    parse = asked.parse_special is not False
     tokens: list[int] = []
-    for i, part in enumerate(parts):
+    for i, part in enumerate([content] if isinstance(content, str) else content or []):
         if isinstance(part, str):
             tokens += vocabulary.tokenize(part, add_special=add and i == 0, parse_special=parse)
         else:
             tokens.append(part)
-    if asked.with_pieces:
-        return answer({"tokens": [{"id": t, "piece": _piece(t, vocabulary)} for t in tokens]})
-    return answer({"tokens": tokens})
+    return tokens
 
 
 def _piece(token: int, vocabulary: Vocabulary) -> Any:
@@ -49,7 +58,19 @@ async def detokenize(request: Request) -> Response:
     """The text of token ids."""
     asked = Detokenize.read(await body_of(request))
     raw = state_of(request).served.vocabulary.detokenize(asked.tokens or [])
-    return answer({"content": raw.decode("utf-8", "replace")})
+    text = raw.decode("utf-8", "replace")
+    return answer({"content": text, "prompt": text})
+
+
+@ROUTER.get("/tokenizer_info")
+async def tokenizer_info(request: Request) -> Response:
+    """What clients need that tokenize through the server, by vLLM's names."""
+    state = state_of(request)
+    vocabulary = state.served.vocabulary
+    special = {"bos_token": vocabulary.bos, "eos_token": vocabulary.eos}
+    names = {name: None if token is None else _piece(token, vocabulary) for name, token in special.items()}
+    context = state.served.context
+    return answer({**names, "pad_token": None, "chat_template": state.template.source, "model_max_length": context})
 
 
 @ROUTER.post("/apply-template", openapi_extra=takes(ApplyTemplate))
