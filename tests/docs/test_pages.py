@@ -28,7 +28,7 @@ from draftproof.core.verdict import Judgement, Verdict
 from draftproof.stats.faults import FAULTS
 
 PAGES = [str(page.relative_to(docs.ROOT)) for page in docs.pages()]
-NOT_YET_WRITTEN = ("docs/numbers.md",)
+NOT_YET_WRITTEN: tuple[str, ...] = ()
 """Pages that others link to already."""
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<to>[^)\s]+)\)")

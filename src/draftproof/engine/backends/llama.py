@@ -16,7 +16,6 @@ from draftproof.engine.libllama.head import Hidden, hidden_rows, put_out_hidden_
 from draftproof.engine.libllama.model import Progress
 from draftproof.engine.libllama.rows import measure
 
-
 _MOST_ALIKE = 63
 """libllama's flash attention takes another kernel for more rows than these."""
 
@@ -28,7 +27,8 @@ class LlamaOptions:
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
     rows. Where that is as many as were tried, prompts too are read so that how they are cut changes no number: they cost
-    about an eighth more, and what is kept of a prompt gives what reading it anew would give. test_rows: up to how many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
+    about an eighth more, and what is kept of a prompt gives what reading it anew would give. test_rows: up to how
+    many rows that is measured at start-up. hidden: also keep the hidden rows that a prediction
     head drafts from (see `LlamaHead`).
     """
 
