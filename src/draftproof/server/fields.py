@@ -49,7 +49,8 @@ SERVED = "x-served"
 
 def only(*neutral: JsonValue, why: str) -> Any:
     """A field that is known, but of which `neutral` and null alone are served; `why` is told for any other value."""
-    return Field(default=None, description=why, json_schema_extra={SERVED: [None, *neutral]})
+    served: list[JsonValue] = [None, *neutral]
+    return Field(default=None, description=why, json_schema_extra={SERVED: served, "enum": served})
 
 
 def check_only(body: BaseModel) -> None:

@@ -41,11 +41,13 @@ def check_prompt(tokens: Tokens, served: Served) -> Tokens:
 def _tokens(prompt: Any, vocabulary: Vocabulary) -> Tokens:
     if isinstance(prompt, dict):
         prompt = _prompt_string(prompt)
-    parts: Sequence[int | str] = prompt if isinstance(prompt, list) else [prompt]
+    parts: Sequence[int | str | list[object]] = prompt if isinstance(prompt, list) else [prompt]
     tokens: list[int] = []
     for i, part in enumerate(parts):
         if isinstance(part, str):
             tokens += vocabulary.tokenize(part, add_special=i == 0, parse_special=True)
+        elif isinstance(part, list):
+            raise Refusal("A list of token ids and texts must not have lists in it.")
         else:
             tokens.append(part)
     return tuple(tokens)
