@@ -21,7 +21,9 @@ check: $(VENV)/.test
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test
-	$(BIN)/python -m benches
+	$(BIN)/python -m benches.audits
+	$(BIN)/python -m benches.asking
+	$(BIN)/python -m benches.sequential
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

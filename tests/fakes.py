@@ -134,7 +134,7 @@ class FakeProbe:
     def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
         raise NotImplementedError
 
-    def noise(self, contexts: Sequence[Prompt]) -> float:
+    def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = ()) -> float:
         raise NotImplementedError
 
     def seeds(self, n: int) -> range:

@@ -149,6 +149,17 @@ def test_silence_at_first_contact_is_not_waited_for_nine_times() -> None:
     assert time.monotonic() - began < 2
 
 
+def test_a_server_that_still_loads_is_waited_for_a_little_and_then_told() -> None:
+    def loading(_request: Request, connection: Connection) -> bool:
+        connection.answer(503, '{"error": {"message": "Loading model"}}')
+        return True
+
+    with pytest.raises(TargetError, match=r"is not ready .*Loading model") as caught, Weather(loading) as server:
+        connect(server.url, limits=Limits(attempts=3, backoff_s=0.01))
+    assert "loaded" in caught.value.remedy
+    assert len(server.requests) == 3
+
+
 def test_endpoints_that_fail_are_merely_unknown() -> None:
     def broken(request: Request, connection: Connection) -> bool:
         if request.path in ("/slots", "/metrics", "/health"):
@@ -177,10 +188,26 @@ def test_a_limit_on_alternatives_is_found() -> None:
     assert facts_of(weather.few_alternatives(2)).max_alternatives == 1
 
 
-def test_without_any_alternatives_no_route_gives_logprobs() -> None:
+def test_refused_logprobs_are_noted_route_by_route() -> None:
     facts = facts_of(weather.few_alternatives(0))
     assert (facts.routes, facts.max_alternatives) == ((), 0)
-    assert "No route gives logprobs with alternatives." in facts.notes
+    assert "/completion gives no logprobs." in facts.notes
+
+
+def test_logprobs_without_alternatives_are_still_claimed_by_their_route() -> None:
+    def bare(request: Request, connection: Connection) -> bool:
+        if request.path != "/completion" or not request.json["n_probs"]:
+            return False
+        answer = weather.native_answer(request.json)
+        answer["completion_probabilities"] = [
+            e | {"logprob": 0.0, "top_logprobs": []} for e in answer["completion_probabilities"]
+        ]
+        connection.answer(200, json.dumps(answer))
+        return True
+
+    facts = facts_of(bare)
+    assert facts.routes[0] == "/completion"
+    assert facts.max_alternatives == 0
 
 
 def test_fewer_alternatives_than_asked_are_counted_not_believed() -> None:

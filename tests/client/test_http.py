@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.client import weather
-from tests.client.weather import Connection, Request, Spoil, Weather
+from tests.client.weather import Connection, Request, Spoil, Weather, answer_fairly
 
+from draftproof.client.connections import base_url
 from draftproof.client.evidence import MemorySink
-from draftproof.client.http import Budget, Http, Limits, base_url
+from draftproof.client.http import Budget, Http, Limits
 from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
 
 FAST = Limits(silence_s=0.3, backoff_s=0.01)
@@ -82,10 +83,26 @@ def test_a_wrong_url_is_a_usage_error(url: str) -> None:
         Http(url)
 
 
-def test_a_url_with_a_secret_is_refused_without_repeating_it() -> None:
+@pytest.mark.parametrize("url", ["http://me:hunter2@host", "htp://me:hunter2@host", "http://host?key=hunter2"])
+def test_a_url_with_a_secret_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Http("http://me:hunter2@host")
+        Http(url)
     assert "hunter2" not in str(caught.value)
+
+
+def test_short_placeholder_keys_are_not_hidden_from_answers_that_hold_the_word() -> None:
+    with Weather() as server, Http(server.url, api_key="none") as http:
+        assert '"speculative.types": "none"' in http.get("/props").answer
+
+
+def test_a_connection_that_the_server_closed_meanwhile_costs_no_wait() -> None:
+    def once(request: Request, connection: Connection) -> bool:
+        answer_fairly(request, connection)
+        connection.drop()
+        return True
+
+    with Weather(once) as server, Http(server.url, limits=Limits(backoff_s=30)) as http:
+        assert [http.get("/health").status for _ in range(4)] == [200] * 4
 
 
 @pytest.mark.parametrize(

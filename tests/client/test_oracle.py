@@ -22,19 +22,16 @@ def token(*logprobs: float, sampled: int = 0) -> TokenRecord:
 
 
 class Server:
-    """Answers every Ask with one law, shifted by `shift` when the cache is off."""
+    """Answers every Ask with one law."""
 
-    def __init__(self, shift: float = 0.0, **answer: Any) -> None:
+    def __init__(self, **answer: Any) -> None:
         self.asks: list[Ask] = []
-        self.shift = shift
         self.answer = answer
 
     def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
         for ask in asks:
             self.asks.append(ask)
-            shift = self.shift if ("cache_prompt", False) in ask.extra else 0.0
-            record = token(*(lp + shift * (-1) ** i for i, lp in enumerate(LAW)))
-            yield Completion(ask, len(self.asks), "/completion", 200, **({"tokens": (record,)} | self.answer))
+            yield Completion(ask, len(self.asks), "/completion", 200, **({"tokens": (token(*LAW),)} | self.answer))
 
 
 def test_one_token_with_all_alternatives_is_asked_for_once() -> None:
@@ -91,26 +88,3 @@ def test_no_law_is_an_error_with_its_exchange(answer: dict[str, Any]) -> None:
     with pytest.raises(TargetError) as caught:
         Oracle(Server(**answer).ask_many, FACTS).rows([(1,)])
     assert caught.value.exchange == 1
-
-
-def test_a_server_that_agrees_with_itself_has_no_noise() -> None:
-    server = Server()
-    noise = Oracle(server.ask_many, FACTS, (("cache_prompt", False),)).noise([(1, 2), (3, 4)])
-    assert (noise.nu, noise.largest, noise.contexts) == (0.0, 0.0, 2)
-    # Twice as it comes, once whole and uncached, a first half, and the rest on top of it: five requests per context.
-    assert len(server.asks) == 10
-    assert server.asks[6].prompt == (1,)
-
-
-def test_noise_between_cached_and_uncached_is_measured() -> None:
-    noise = Oracle(Server(shift=0.01).ask_many, FACTS, (("cache_prompt", False),)).noise([(1, 2), (3, 4)])
-    assert noise.repeated == 0.0
-    assert noise.paths == pytest.approx(0.01)
-    assert noise.nu == pytest.approx(0.01)
-    assert noise.largest == pytest.approx(0.01)
-
-
-def test_without_a_switch_for_the_cache_only_repetition_is_measured() -> None:
-    server = Server(shift=0.01)
-    noise = Oracle(server.ask_many, FACTS).noise([(1, 2)])
-    assert (noise.paths, noise.nu, len(server.asks)) == (None, 0.0, 2)

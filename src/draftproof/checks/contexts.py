@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from draftproof.checks.prompts import is_chat
-from draftproof.core.ask import Completion, Prompt
+from draftproof.checks.prompts import is_chat, is_small
+from draftproof.client.oracle import oracle_row
+from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
+
+CHAIN_ALTERNATIVES = 100
 
 
 def after(prompt: Prompt, answer: Completion, n: int) -> Prompt | None:
@@ -57,12 +60,40 @@ class Scored:
 
     @property
     def ceiling(self) -> float:
-        """An upper bound for the log-probability of a token that is not in the row: the smallest entry, or what mass is left."""
-        left = 1 - math.fsum(math.exp(x) for x in self.row.logprobs)
-        return min(min(self.row.logprobs, default=0.0), math.log(left) if left > 0 else -math.inf)
+        return ceiling(self.row)
+
+
+def ceiling(row: OracleRow) -> float:
+    """An upper bound for the log-probability of a token that is not in the row: what mass is left, or the least listed value.
+
+    The one-token answer's own token may stand in the row besides the list, below it: so the second least is taken.
+    """
+    left = 1 - math.fsum(math.exp(x) for x in row.logprobs)
+    least = sorted(row.logprobs)[:2]
+    return min(least[-1] if least else 0.0, math.log(left) if left > 0 else -math.inf)
+
+
+def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[OracleRow, ...]:
+    """The one-token chain along an answer: the oracle's row before each of its tokens.
+
+    The first context is worked out anew, the others one after the other with the server's prompt cache on, so that each adds
+    one token: the numeric path of plain decoding after an uncached prompt (ask for the answer with `Facts.uncached`). A model of a
+    few letters has no such paths, and is asked for many contexts at once.
+    """
+    places = contexts(answer, limit)
+    if is_small(probe) or not probe.facts.uncached:
+        return tuple(probe.oracle_many(places))
+    rows = []
+    for n, context in enumerate(places):
+        ask = Ask(context, 1, min(probe.facts.max_alternatives, CHAIN_ALTERNATIVES), seed=0)
+        one = probe.ask(ask if n else replace(ask, extra=probe.facts.uncached))
+        if not one.ok or not one.tokens:
+            break
+        rows.append(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary))
+    return tuple(rows)
 
 
 def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[Scored, ...]:
     """Each token of an answer beside the oracle's row, as far as the contexts can be written down."""
-    rows = probe.oracle_many(contexts(answer, limit))
+    rows = chain(probe, answer, limit)
     return tuple(Scored(token, row) for token, row in zip(answer.tokens, rows, strict=False))

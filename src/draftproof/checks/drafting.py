@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from draftproof.core.ask import Completion, Scalar
+from draftproof.core.probe import DRAFT_BATCHES, MANY_ROWS
 from draftproof.core.tokens import TokenRecord
 
 Reports: TypeAlias = tuple[tuple[str, Scalar], ...]
@@ -16,6 +17,10 @@ DECLARED = "--expect-speculation"
 
 LIVE_REPORTS = ("/slots speculative", DECLARED)
 """Reports computed from live objects; a False here is believed as long as nothing else was seen."""
+
+
+LONG_DRAFT = 32
+"""Drafted tokens of one answer from which on one draft may have been this long."""
 
 
 class Drafting(StrEnum):
@@ -56,6 +61,11 @@ def drafting(reports: Reports, answers: Iterable[Completion]) -> Drafting:
     return Drafting.SILENT if any(claims) else Drafting.UNKNOWN
 
 
+def batches(answers: Iterable[Completion]) -> tuple[int, ...]:
+    """The batches of rows whose noise concerns these answers (`Probe.noise`): long drafts are verified by other kernels."""
+    return MANY_ROWS if any((a.drafted or 0) >= LONG_DRAFT for a in answers) else DRAFT_BATCHES
+
+
 def tokens_per_step(answers: Sequence[Completion]) -> float | None:
     """Mean tokens emitted per verification step, from the answers' own counters: emitted / (emitted - accepted)."""
     counted = [a for a in answers if a.drafted and a.accepted is not None and a.completion_tokens]
@@ -67,7 +77,7 @@ def tokens_per_step(answers: Sequence[Completion]) -> float | None:
 def why_inconclusive(state: Drafting) -> str:
     """What to tell the user when nothing was drafted, or "" when a pass may be given."""
     if state is Drafting.SILENT:
-        return "the server says that it speculates, but drafted nothing on prompts made to force it"
+        return "speculation is said to be on, but nothing was drafted on prompts made to force it"
     if state is Drafting.UNKNOWN:
         return (
             "no sign of drafting on prompts made to force it, and the server does not say whether it speculates; "

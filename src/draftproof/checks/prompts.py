@@ -18,7 +18,8 @@ SMALL_VOCABULARY = 64
 BLOCK = 80
 
 LIST = "alpha, beta, gamma, delta, epsilon, zeta, eta, theta"
-REPEATING = f"Repeat this list four times exactly: {LIST}.\n1. {LIST}.\n2. {LIST}.\n3."
+REPEATING = "Repeat:\n" + f"{LIST}.\n" * 5 + "alpha, beta,"
+"""Ends inside a line, so that its last tokens stood there before, with more than a whole draft (48 tokens) behind them."""
 
 LINE = f" {LIST}, iota, kappa, lambda, mu."
 COPIED = f"List:{LINE}\nList:{LINE}\nList:"

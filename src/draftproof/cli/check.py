@@ -54,7 +54,9 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
 @click.option(
     "--samples", type=int, default=None, help="Samples to draw in sampling checks; prints counts beside the law."
 )
-@click.option("--seed", type=int, default=None, help="First seed to use; the same one repeats an audit.")
+@click.option(
+    "--seed", type=int, default=None, help="Decides which seeds the requests get; the same one repeats an audit."
+)
 @click.option("--api-key-env", default=None, metavar="NAME", help="Environment variable that holds the API key.")
 @click.option(
     "--law",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -51,6 +52,9 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             error.show()
             code = error.exit_code
+        except BrokenPipeError:  # the reader has gone (`| head`)
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the interpreter flushes it at exit
+            code = 0
         except click.Abort:
             code = tell(KeyboardInterrupt(), sys.stderr)
         except (Exception, KeyboardInterrupt) as error:  # the last place where trouble becomes an exit code

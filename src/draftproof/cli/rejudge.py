@@ -37,7 +37,7 @@ def rejudge(file: Path, json_to: str | None, quiet: bool, verbose: bool) -> int:
     for difference in judged.differences:
         page.line(("differs", "bold yellow"), f": {difference}")
     if not judged.differences and not quiet:
-        page.line("every verdict is the recorded one")
+        page.line("every verdict that was recorded comes out the same")
     written = write_json(report_json(judged.report, judged.differences), json_to)
     settle_stdout()
     return judged.report.exit_code or (0 if written else 3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink, read_records
 from draftproof.client.facts import connect
 from draftproof.client.http import Budget, Http, Limits
-from draftproof.client.oracle import Noise
 from draftproof.client.probe import LiveProbe
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Limits",
     "LiveProbe",
     "MemorySink",
-    "Noise",
     "NullSink",
     "Sink",
     "connect",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,6 +44,8 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, S
             continue
         if kind is list:
             value = json.dumps(value) if value else "[]"  # noqa: PLW2901
+        elif kind is float and not math.isfinite(value):  # 1e999 is JSON
+            value = str(value)  # noqa: PLW2901
         # The type belongs to the key: 1, 1.0 and True are equal and must not stand in for each other.
         key = (prefix + name if prefix else name, kind, value)
         pair = _PAIRS.get(key)

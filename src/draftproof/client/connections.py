@@ -15,8 +15,31 @@ import time
 from collections import deque
 from urllib.parse import urlsplit
 
+from draftproof.core.errors import UsageError
+
 _SURELY_OPEN_S = 0.5
 """Few servers close a connection sooner; asking the system every time would cost a switch of threads."""
+
+
+def base_url(url: str) -> str:
+    """`scheme://host[:port][/prefix]` without a final slash or /v1. Raises UsageError for anything else."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        sendable = (
+            (parts.port is None or parts.port > 0) and parts.path.isascii() and url.isprintable() and " " not in url
+        )
+    except ValueError:
+        sendable = False
+    if not sendable or parts.scheme not in ("http", "https") or not parts.hostname:
+        shown = "This" if "@" in url else repr(url)  # what stands before an @ may be a password
+        raise UsageError(f"{shown} is not the URL of a server.", "Give one like http://127.0.0.1:8080.")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "The URL of the server must not hold a user name, a password, a query or a fragment.",
+            "Give an API key by the name of an environment variable, with --api-key-env.",
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}".rstrip("/")
 
 
 class Connections:

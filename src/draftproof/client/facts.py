@@ -27,7 +27,7 @@ WELL_KNOWN = (
     "/get_model_info",
     "/info",
 )
-_KEY_REMEDY = "Name the environment variable that holds the API key with --api-key-env."
+_KEY_REMEDY = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
 
 
 def connect(
@@ -71,10 +71,19 @@ def take_survey(http: Http) -> Survey:
                 raise
             if isinstance(e, Unreachable):
                 break
-    refused = answers.get("/v1/models")
-    if refused is not None and refused.status in (401, 403):
-        raise TargetError(f"{http.url} wants an API key ({server_words(refused)}).", _KEY_REMEDY, refused.number)
+        else:
+            _require_ready(http.url, answers[path])
     return Survey(answers)
+
+
+def _require_ready(url: str, answer: Exchange) -> None:
+    """Raises TargetError where it makes no sense to ask on: a key is wanted, or the model is not loaded yet."""
+    if answer.path == "/v1/models" and answer.status in (401, 403):
+        raise TargetError(f"{url} wants an API key ({server_words(answer)}).", _KEY_REMEDY, answer.number)
+    if answer.path in ("/health", "/v1/models") and answer.status == 503:
+        raise TargetError(
+            f"{url} is not ready ({server_words(answer)}).", "Come again when it has loaded its model.", answer.number
+        )
 
 
 def recognise(url: str, survey: Survey, dialects: Sequence[Dialect] = DIALECTS) -> tuple[Dialect, str]:
@@ -103,5 +112,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         slots=said.slots,
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
+        uncached=dialect.uncached,
         notes=said.notes,
     )

@@ -62,7 +62,7 @@ def no_answer(url: str, error: Exception) -> Failure:
     return Failure(
         f"connection closed without an answer: {_reason(error)}",
         f"{url} closed the connection without an answer ({_reason(error)}).",
-        "Look at the server's log: it may have crashed.",
+        "Look at the server's log: it may have crashed. Or does it speak https?",
         gone=True,
         retry=True,
     )

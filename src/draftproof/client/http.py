@@ -6,23 +6,21 @@ Knows nothing of what is asked. Redirects are reported, not followed: they would
 from __future__ import annotations
 
 import http.client
-import json
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from draftproof.client.connections import Connections
+from draftproof.client.connections import Connections, base_url
 from draftproof.client.evidence import NullSink, Sink
 from draftproof.client.failures import Failure, dropped, no_answer, no_connection, silent, too_large, too_long
-from draftproof.core.errors import BudgetSpent, UsageError
+from draftproof.client.keys import ApiKey
+from draftproof.core.errors import BudgetSpent
 from draftproof.core.exchange import Attempt, Exchange
 
-REDACTED = "[api key]"
-_SECRET_LENGTH = 8
 _KEPT_OF_REFUSED_BODY = 1 << 16
 _READ = 1 << 16
 
@@ -69,7 +67,7 @@ class Http:
 
     `url` may end in /v1. `api_key` goes into the Authorization header and nowhere else: an echo of it in an answer is
     replaced (keys shorter than 8 characters are taken for placeholders and are not). `answered` is called after every request,
-    from whichever thread sent it. Raises UsageError for a URL that cannot be.
+    from whichever thread sent it. Proxies are not used. Raises UsageError for a URL or a key that cannot be.
     """
 
     def __init__(
@@ -95,10 +93,8 @@ class Http:
         self._notify = answered
         self._began = time.monotonic()
         self._answered = False
-        self._secrets = _spellings(api_key)
-        self._headers = {"Accept-Encoding": "identity", "User-Agent": "draftproof"}
-        if api_key:
-            self._headers["Authorization"] = _header_value(api_key)
+        self._key = ApiKey(api_key)
+        self._headers = {"Accept-Encoding": "identity", "User-Agent": "draftproof", **self._key.headers}
         self._post_headers = {**self._headers, "Content-Type": "application/json"}
 
     def get(self, path: str) -> Exchange:
@@ -115,7 +111,9 @@ class Http:
         attempts: list[Attempt] = []
         while True:
             trial = self._try(method, path, body)
-            attempts.append(Attempt(round(trial.started_s, 6), round(trial.elapsed_s, 6), self._clean(trial.outcome)))
+            attempts.append(
+                Attempt(round(trial.started_s, 6), round(trial.elapsed_s, 6), self._key.hide(trial.outcome))
+            )
             pause_s = self._pause(trial, len(attempts))
             if pause_s is None or self.stopped.wait(pause_s):
                 break
@@ -123,9 +121,9 @@ class Http:
             number,
             method,
             path,
-            self._clean(body.decode()),
+            self._key.hide(body.decode()),
             trial.status,
-            self._clean(trial.body.decode("utf-8", "replace")),
+            self._key.hide(trial.body.decode("utf-8", "replace")),
             tuple(attempts),
             trial.reads,
         )
@@ -133,7 +131,7 @@ class Http:
         if self._notify is not None:
             self._notify()
         if trial.failure:
-            trial.failure.message = self._clean(trial.failure.message)
+            trial.failure.message = self._key.hide(trial.failure.message)
             raise trial.failure.error(number)
         return exchange
 
@@ -254,29 +252,6 @@ class Http:
             return backoff_s if wait_s is None else wait_s if wait_s <= self.limits.retry_after_s else None
         return backoff_s if trial.status == 503 else None
 
-    def _clean(self, text: str) -> str:
-        for secret in self._secrets:
-            if secret in text:
-                text = text.replace(secret, REDACTED)
-        return text
-
-
-def base_url(url: str) -> str:
-    """`scheme://host[:port][/prefix]` without a final slash or /v1. Raises UsageError for anything else."""
-    try:
-        parts = urlsplit(url.strip())
-        port_ok = (parts.port is None or parts.port > 0) and url.strip().isprintable() and " " not in url.strip()
-    except ValueError:
-        port_ok = False
-    if not port_ok or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{url!r} is not the URL of a server.", "Give one like http://127.0.0.1:8080.")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError(
-            "The URL of the server must not hold a user name, a password, a query or a fragment.",
-            "Give an API key by the name of an environment variable, with --api-key-env.",
-        )
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}".rstrip("/")
-
 
 def _foreign(body: bytes) -> str:
     try:
@@ -294,23 +269,3 @@ def _retry_after_s(value: str) -> float | None:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (TypeError, ValueError):
         return None
-
-
-def _header_value(api_key: str) -> str:
-    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise UsageError(
-            "The API key holds characters that cannot be sent in a header.",
-            "Check the environment variable that holds it.",
-        )
-    return f"Bearer {api_key}"
-
-
-def _spellings(secret: str) -> tuple[str, ...]:
-    if len(secret) < _SECRET_LENGTH:
-        return ()
-    in_json = json.dumps(secret)[1:-1]
-    return tuple(
-        sorted(
-            {secret, in_json, in_json.replace("/", "\\/"), quote(secret), quote(secret, safe="")}, key=len, reverse=True
-        )
-    )

@@ -53,7 +53,7 @@ def _completion(
         text=_text(choice, field),
         tokens=tokens,
         token_ids=_ids(tokens),
-        finish=choice.get("finish_reason"),
+        finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
         claims=claims_of(body),
         **_counts(ask, body, field),
     )
@@ -69,7 +69,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             for choice in field.objs(body.get("choices", []), "choices"):
                 partial = partials.setdefault(_index(choice), Partial())
                 partial.add(at_s, _text(choice, field), _entries(choice, field), None, wanted=ask.alternatives > 0)
-                partial.finish = choice.get("finish_reason") or partial.finish
+                partial.finish = field.text_or_none(choice.get("finish_reason"), "finish_reason") or partial.finish
     except StreamError as e:
         return refusal(ask, exchange, str(e))
     all_answers(ask, exchange, partials)
@@ -105,8 +105,8 @@ def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
     """Counters of a single answer; those of a batch cannot be told apart and are left out."""
     if ask.count > 1:
         return {}
-    usage = body.get("usage") or {}
-    timings = body.get("timings") or {}
+    usage = field.obj_or_none(body.get("usage"), "usage")
+    timings = field.obj_or_none(body.get("timings"), "timings")
     return {
         "prompt_tokens": field.integer(usage.get("prompt_tokens"), "usage.prompt_tokens"),
         "completion_tokens": field.integer(usage.get("completion_tokens"), "usage.completion_tokens"),

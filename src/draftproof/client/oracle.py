@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
-from draftproof.core.ask import Ask, Completion, Prompt, Scalar
+from draftproof.client.noise import batch_noise
+from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError
 from draftproof.core.facts import Facts
 from draftproof.core.probe import OracleRow
 from draftproof.core.tokens import Alternative, TokenRecord
 
 _SEED = 0
+_NOISE_ALTERNATIVES = 50
 _REMEMBERED = 400_000
 """Alternatives kept over all remembered rows, about 50 MB."""
 
 AskMany = Callable[[Iterable[Ask]], Iterator[Completion]]
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """How far the server differs from itself on the same contexts, in nats of log-probability.
-
-    `repeated`: RMS difference of two equal requests, weighted by probability; `paths`: of the whole context decoded at once and
-    of its second half decoded on top of a cached first one (None where the cache cannot be switched off); `largest`: the largest
-    difference of any value with probability above 1e-4; `contexts`: how many were tried.
-    """
-
-    repeated: float
-    paths: float | None
-    largest: float
-    contexts: int
-
-    @property
-    def nu(self) -> float:
-        return max(self.repeated, self.paths or 0.0)
-
-
 class Oracle:
     """Asks for one token after a context and remembers the answer. Safe to use from several threads."""
 
-    def __init__(self, ask_many: AskMany, facts: Facts, uncached: tuple[tuple[str, Scalar], ...] = ()) -> None:
+    def __init__(self, ask_many: AskMany, facts: Facts) -> None:
         self._ask_many = ask_many
         self._facts = facts
-        self._uncached = uncached
         self._rows: OrderedDict[tuple[Prompt, int], OracleRow] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
@@ -62,27 +42,12 @@ class Oracle:
             self._remember(context, k, row)
         return [row for row in (found[context] for context in contexts) if row is not None]
 
-    def noise(self, contexts: Sequence[Prompt]) -> Noise:
-        """Asks every context by several paths through the server's cache. Remembers nothing."""
-        k = self._facts.max_alternatives
-        first = self._fresh(contexts, k)
-        repeated = [_difference(a, b) for a, b in zip(first, self._fresh(contexts, k), strict=True)]
-        paths: list[tuple[float, float]] = []
-        if self._uncached:
-            whole = self._fresh(contexts, k, self._uncached)
-            self._fresh([c[: len(c) // 2] for c in contexts if len(c) > 1], 1, self._uncached)
-            halves = self._fresh(contexts, k)
-            paths = [_difference(a, b) for a, b in zip(whole, halves, strict=True)]
-            paths += [_difference(a, b) for a, b in zip(whole, first, strict=True)]
-        return Noise(
-            repeated=_rms([d for d, _ in repeated]),
-            paths=_rms([d for d, _ in paths]) if self._uncached else None,
-            largest=max((worst for _, worst in repeated + paths), default=0.0),
-            contexts=len(contexts),
+    def noise(self, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
+        """See `noise.batch_noise`. Remembers nothing."""
+        k = min(self._facts.max_alternatives, _NOISE_ALTERNATIVES)
+        return batch_noise(
+            lambda context: self._row(next(iter(self._ask_many([self._ask(context, k)])))), contexts, batches
         )
-
-    def _fresh(self, contexts: Sequence[Prompt], k: int, extra: tuple[tuple[str, Scalar], ...] = ()) -> list[OracleRow]:
-        return [self._row(answer) for answer in self._ask_many(replace(self._ask(c, k), extra=extra) for c in contexts)]
 
     def _ask(self, context: Prompt, k: int) -> Ask:
         return Ask(context, max_tokens=1, alternatives=k, seed=_SEED)
@@ -132,23 +97,3 @@ def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> Ora
         exchange=exchange,
         complete=vocabulary is not None and len({a.id for a in listed if a.id is not None}) == vocabulary,
     )
-
-
-def _difference(a: OracleRow, b: OracleRow) -> tuple[float, float]:
-    """(probability-weighted RMS, largest) difference over the tokens that both rows list."""
-    theirs = dict(zip(zip(b.ids, b.texts, strict=True), b.logprobs, strict=True))
-    total = weight = worst = 0.0
-    for key, x in zip(zip(a.ids, a.texts, strict=True), a.logprobs, strict=True):
-        y = theirs.get(key)
-        if y is None or not (math.isfinite(x) and math.isfinite(y)):
-            continue
-        p = math.exp(min(x, 0.0))
-        total += p * (x - y) ** 2
-        weight += p
-        if p > 1e-4:
-            worst = max(worst, abs(x - y))
-    return (math.sqrt(total / weight) if weight else 0.0), worst
-
-
-def _rms(values: Sequence[float]) -> float:
-    return math.sqrt(sum(v * v for v in values) / len(values)) if values else 0.0

@@ -16,7 +16,7 @@ from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, KnownModel, OracleRow
+from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow
 
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
@@ -47,8 +47,9 @@ class LiveProbe:
         self.known = known
         self.samples = samples
         self._lock = threading.Lock()
+        self._noise: dict[tuple[int, ...], float] = {}
         self._next_seed = random.Random(seed).randrange(1, _SEEDS)
-        self._oracle = Oracle(self.ask_many, facts, dialect.uncached)
+        self._oracle = Oracle(self.ask_many, facts)
 
     @property
     def requests(self) -> int:
@@ -80,9 +81,14 @@ class LiveProbe:
         """As `oracle` for each context, in order, several requests in flight."""
         return self._oracle.rows(contexts, alternatives)
 
-    def noise(self, contexts: Sequence[Prompt]) -> float:
-        """RMS noise of the server's one-token laws, in nats; see `oracle.Noise`."""
-        return self._oracle.noise(contexts).nu
+    def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:
+        """Noise of the server's laws, in nats (`noise.batch_noise`).
+
+        Measured once per choice of `batches`, on the contexts of the first call.
+        """
+        if batches not in self._noise:
+            self._noise[batches] = self._oracle.noise(contexts, batches)
+        return self._noise[batches]
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""

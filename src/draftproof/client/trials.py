@@ -80,45 +80,51 @@ class _Trials:
         self.learn(notes=(*self.facts.notes, text))
 
     def routes(self) -> None:
-        """Which routes generate, which give logprobs, and how many alternatives the best one gives."""
-        largest: dict[str, int] = {}
-        answering: list[str] = []
-        refusals: list[Completion] = []
-        for route in self.dialect.routes:
-            answer, most = self._alternatives(route, full=not largest)
-            if answer.error is None:
-                answering.append(route)
-            else:
-                refusals.append(answer)
-            if most:
-                largest[route] = most
+        """Which routes generate, which of them give logprobs, and how many alternatives the best one gives."""
+        best, *others = self.dialect.routes
+        answers = {best: self._logprobs(best, self._ladder())}
+        answers |= {route: self._logprobs(route, (5, 1)) for route in others}
+        answering = [route for route, answer in answers.items() if answer.error is None]
         if not answering:
-            raise _nothing_generates(self.http.url, refusals)
-        if not largest:
-            self.note("No route gives logprobs with alternatives.")
-        self.route = next(iter(largest), answering[0])
-        self.learn(routes=tuple(largest), max_alternatives=largest.get(self.route, 0))
+            raise _nothing_generates(self.http.url, tuple(answers.values()))
+        giving = [route for route in answering if answers[route].tokens]
+        if giving and giving[0] != best:
+            answers[giving[0]] = self._logprobs(giving[0], self._ladder())
+        for route in answering:
+            if route not in giving:
+                self.note(f"{route} gives no logprobs.")
+        self.route = (giving or answering)[0]
+        self.learn(routes=tuple(giving), max_alternatives=_alternatives(answers[self.route]))
 
-    def _alternatives(self, route: str, *, full: bool) -> tuple[Completion, int]:
-        """A working answer or the last refusal, and the length of its list of alternatives."""
-        answer = Completion(Ask(_PROMPT, 1), 0, route, 0, error="not asked")
-        for asked in self._ladder() if full else (5, 1):
-            answer = self.ask(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))[0]
-            if answer.status in (400, 422) and (plainer := self.dialect.plainer()) is not None:
-                with_all, self.dialect = self.dialect, plainer
-                retried = self.ask(answer.ask)[0]
-                if retried.error is None:
-                    self.note(
-                        "The server refuses sampler fields that OpenAI's API does not have; its own defaults may act."
-                    )
-                    answer = retried
-                else:
-                    self.dialect = with_all
-            if answer.error is None:
-                return answer, len(answer.tokens[0].alternatives or ()) if answer.tokens else 0
-            if answer.status not in (400, 422, 500):
+    def _logprobs(self, route: str, ladder: Sequence[int]) -> Completion:
+        """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
+        best: Completion | None = None
+        for asked in ladder:
+            answer = self._without_refused_fields(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
+            if answer.error is None and _alternatives(answer):
+                return answer
+            if best is None or (answer.error is None and (best.error is not None or answer.tokens)):
+                best = answer
+            if answer.error is not None and answer.status not in (400, 422, 500):
                 break
-        return self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0] if answer.status in (400, 422, 500) else answer, 0
+        assert best is not None
+        if best.status in (400, 422, 500):
+            best = self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0]
+        return best
+
+    def _without_refused_fields(self, ask: Ask) -> Completion:
+        """Asks again with fewer fields where the server refuses the request, and goes on so when that helps."""
+        answer = self.ask(ask)[0]
+        plainer = self.dialect.plainer() if answer.status in (400, 422) else None
+        if plainer is None:
+            return answer
+        full, self.dialect = self.dialect, plainer
+        again = self.ask(ask)[0]
+        if again.error is not None:
+            self.dialect = full
+            return answer
+        self.note("The server refuses sampler fields that OpenAI's API does not have; its own defaults may act.")
+        return again
 
     def _ladder(self) -> Sequence[int]:
         vocabulary = self.facts.vocabulary
@@ -210,6 +216,10 @@ class _Trials:
                 return
 
 
+def _alternatives(answer: Completion) -> int:
+    return len(answer.tokens[0].alternatives or ()) if answer.tokens else 0
+
+
 def _coupled(row: OracleRow, seed: int, *, in_id_order: bool) -> tuple[int, float]:
     law = np.exp(row.logprobs)
     u = draws(seed, 1)[0]
@@ -225,7 +235,7 @@ def _nothing_generates(url: str, refusals: Sequence[Completion]) -> TargetError:
     first = refusals[0]
     words = "; ".join(f"{r.route} {r.error}" for r in refusals)
     if any(r.status in (401, 403) for r in refusals):
-        remedy = "Name the environment variable that holds the API key with --api-key-env."
+        remedy = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
     elif all(r.status == 404 for r in refusals):
         remedy = "Give the base URL of the server, the part before /v1."
     elif any(r.status == 429 for r in refusals):

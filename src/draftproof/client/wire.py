@@ -93,6 +93,10 @@ class Field:
             return value
         raise self.wrong(name, value, "an object")
 
+    def obj_or_none(self, value: object, name: str) -> dict[str, Any]:
+        """None becomes {}."""
+        return {} if value is None else self.obj(value, name)
+
     def objs(self, value: object, name: str) -> list[dict[str, Any]]:
         if isinstance(value, list) and all(isinstance(v, dict) for v in value):
             return value
@@ -102,6 +106,9 @@ class Field:
         if isinstance(value, str):
             return value
         raise self.wrong(name, value, "text")
+
+    def text_or_none(self, value: object, name: str) -> str | None:
+        return None if value is None else self.text(value, name)
 
     def ids(self, value: object, name: str) -> tuple[int, ...]:
         if isinstance(value, list) and all(type(v) is int for v in value):

@@ -11,6 +11,12 @@ from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
 
+DRAFT_BATCHES = (4, 9)
+"""Rows of a batch that verifies usual drafts of one answer."""
+
+MANY_ROWS = (*DRAFT_BATCHES, 72)
+"""The same, and rows of long drafts or of several answers at once: from 64 on, libraries take other kernels."""
+
 
 class Effort(StrEnum):
     QUICK = "quick"
@@ -83,8 +89,11 @@ class Probe(Protocol):
         """One row per context, in order, several requests in flight."""
         ...
 
-    def noise(self, contexts: Sequence[Prompt]) -> float:
-        """RMS difference, in nats, of the same log-probabilities asked twice by different paths (prompt cached or not)."""
+    def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:
+        """Largest RMS difference, in nats, of one context's law worked out alone and in a batch of rows, as verification does.
+
+        Measured once for a server and a choice of `batches`, on the first contexts given.
+        """
         ...
 
     def seeds(self, n: int) -> range:

@@ -31,8 +31,19 @@ class Opened:
     model: Transformer
 
 
+MOST_LETTERS = 11
+
+
 def write(path: Path, name: str, alphabet: str, architecture: Architecture, tensors: Tensors) -> None:
-    """Write one model. The same arguments give the same bytes. Raises OSError."""
+    """Write one model. The same arguments give the same bytes.
+
+    Raises OSError, and UsageError for an alphabet of 12 letters or more.
+    """
+    if len(alphabet) > MOST_LETTERS:
+        raise UsageError(
+            f"{len(alphabet)} letters: llama.cpp takes token {MOST_LETTERS} of such a vocabulary for the end of a text.",
+            f"Use at most {MOST_LETTERS} letters.",
+        )
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(name)
     writer.add_context_length(architecture.context)

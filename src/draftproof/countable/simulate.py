@@ -7,7 +7,7 @@ bonus token comes from the target. What a rule emits and whether it accepts are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from draftproof.core.distribution import Law
 from draftproof.core.probe import KnownModel
 from draftproof.core.sampling import NEUTRAL, Sampling
-from draftproof.countable.law import Model, next_laws
+from draftproof.countable.law import next_laws
 from draftproof.countable.transformer import Context
 from draftproof.stats.faults import Rule, rejection
 from draftproof.stats.learners import Rows
@@ -46,11 +46,11 @@ class Server:
 
     def target(self, contexts: Sequence[Context]) -> Law:
         """float64[n, vocab]: the law that a token must be drawn from after each context."""
-        return next_laws(_many(self.model, "target"), contexts, self.sampling)
+        return next_laws(self.model.target_many, contexts, self.sampling)
 
     def draft(self, contexts: Sequence[Context]) -> Law:
         """float64[n, vocab]: the law that the draft is drawn from."""
-        q = next_laws(_many(self.model, "draft"), contexts, self.draft_sampling)
+        q = next_laws(self.model.draft_many, contexts, self.draft_sampling)
         return top(q) if self.greedy_draft else q
 
     def next_top(self, contexts: Sequence[Context]) -> Law:
@@ -117,17 +117,3 @@ def _draw(weights: Law, rng: np.random.Generator) -> Tokens:
     point = (1 - rng.random(len(weights))) * edges[:, -1]
     column: Tokens = np.argmax(edges >= point[:, None], axis=1)
     return column
-
-
-def _many(model: KnownModel, which: str) -> Model:
-    """The model's own way to take many contexts at once (`target_many`, `draft_many`), or one call for each distinct one."""
-    at_once: Model | None = getattr(model, f"{which}_many", None)
-    if at_once is not None:
-        return at_once
-    one: Callable[[Context], Law] = getattr(model, which)
-
-    def each(contexts: Sequence[Context]) -> Law:
-        laws = {c: one(c) for c in dict.fromkeys(contexts)}
-        return np.stack([laws[c] for c in contexts])
-
-    return each

@@ -60,7 +60,8 @@ class LlamaWheel:
     ) -> None:
         if importlib.util.find_spec("xllamacpp") is None:
             raise UsageError(
-                "The wheel that carries llama-server is not installed.", "Run: pip install 'draftproof[demo]'"
+                "The wheel that carries llama-server is not installed.",
+                "Run: pip install 'draftproof[demo]', or in a checkout: pip install '.[demo]'",
             )
         self.options: dict[str, Option] = {**DEFAULTS, "model.path": str(model)}
         if draft is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from draftproof.audit.events import (
@@ -92,7 +93,8 @@ def _model(facts: Facts) -> str:
 def _said_first(facts: Facts) -> str:
     said: dict[str, str] = {}
     for where, what in facts.self_reports:
-        said.setdefault("you" if where == DECLARED else where.partition(" ")[0], _said(what))
+        if not where.startswith("/metrics"):
+            said.setdefault("you" if where == DECLARED else where.partition(" ")[0], _said(what))
     return ", ".join(f"{place} {what}" for place, what in said.items()) or "nothing"
 
 
@@ -178,7 +180,7 @@ def _last_line(page: Page, report: Report) -> None:
     hints = []
     if report.evidence_path:
         parts.append(f"evidence in {report.evidence_path}")
-        hints.append(f"draftproof rejudge {report.evidence_path}")
+        hints.append(f"draftproof rejudge {shlex.quote(str(report.evidence_path))}")
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
     page.line((f"exit {report.exit_code}", style), " · ".join(parts))

@@ -10,18 +10,19 @@ import numpy as np
 from draftproof.core.distribution import Law
 from draftproof.stats.blocks import LENGTHS, BlockBets, Relative
 from draftproof.stats.faults import Needs, Rule
-from draftproof.stats.learners import Ints, Rows, context_learners, pooled_learners
+from draftproof.stats.learners import Ints, Learner, Rows, context_learners, pooled_learners
 from draftproof.stats.verification import Step
 
-SHARES = (1.0, 0.85, 0.5, 0.2, 0.05)
+SHARES = (1.0, 0.85, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05)
 """Shares of the tokens that come from a named rule: bonus tokens and undrafted ones do not."""
 
 BLOCKS = 0.5
 """Part of a drafted rule's money on `blocks`, the rest on SHARES. Rules that decide every token have no blocks."""
 
-PARTIAL_WEIGHTS = (0.1, 0.3, 0.3, 0.2, 0.1)
-WHOLE_WEIGHTS = (0.84, 0.04, 0.04, 0.04, 0.04)
-"""Weights of SHARES for rules that are likely to hold for a part of the tokens, and for the others."""
+WITH_BLOCKS = (0.08, 0.22, 0.14, 0.14, 0.12, 0.12, 0.09, 0.09)
+WITHOUT_BLOCKS = (0.4, 0.12, 0.1, 0.1, 0.08, 0.08, 0.06, 0.06)
+WHOLE = (0.86, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02, 0.02)
+"""Weights of SHARES: for rules that are bet on by blocks too, for those that are not, and for those never partial."""
 
 NAMED, POOLED, CONTEXT = 0.5, 0.25, 0.25
 
@@ -64,25 +65,26 @@ class Bets:
         self.faults = tuple(f for f in faults if f.needs <= usable)
         self._drafted = tuple(f for f in self.faults if not f.everywhere) if draft_known else ()
         self._blocks = BlockBets(len(self._drafted))
-        self._learners = [(x, POOLED) for x in pooled_learners(vocabulary, draft_known)]
-        self._learners += [(x, CONTEXT) for x in context_learners(vocabulary)]
-        self.bets = self._named() + self._learned()
+        pooled, context = pooled_learners(vocabulary, draft_known), context_learners(vocabulary)
+        self._learners = pooled + context
+        self.bets = self._named() + _learned(pooled, POOLED) + _learned(context, CONTEXT)
         weights = np.array([b.weight for b in self.bets])
         self.log_weights: Law = np.log(weights / weights.sum())
 
     def _named(self) -> list[Bet]:
         each = NAMED / max(len(self.faults), 1)
         shares = [
-            Bet(f.name, f.name, share, each * weight * (1.0 if f.everywhere else 1 - BLOCKS))
+            Bet(f.name, f.name, share, each * weight * (1 - BLOCKS if f in self._drafted else 1.0))
             for f in self.faults
-            for share, weight in zip(SHARES, PARTIAL_WEIGHTS if f.partial else WHOLE_WEIGHTS, strict=True)
+            for share, weight in zip(SHARES, self._share_weights(f), strict=True)
         ]
         blocks = [Bet(f.name, f.name, 1.0, each * BLOCKS / len(LENGTHS), k) for f in self._drafted for k in LENGTHS]
         return shares + blocks
 
-    def _learned(self) -> list[Bet]:
-        sizes = {group: sum(len(x.kappas) for x, g in self._learners if g is group) for group in (POOLED, CONTEXT)}
-        return [Bet(x.name, "", 1.0, group / sizes[group]) for x, group in self._learners for _ in x.kappas]
+    def _share_weights(self, fault: Rule) -> tuple[float, ...]:
+        if not fault.partial:
+            return WHOLE
+        return WITH_BLOCKS if fault in self._drafted else WITHOUT_BLOCKS
 
     def factors(self, rows: Rows) -> Factors:
         """Factors of n tokens that all have p(x) > 0; the learners know them afterwards."""
@@ -94,7 +96,7 @@ class Bets:
             which = [j for j, f in enumerate(self.faults) if not f.everywhere]
             stakes.append((*self._blocks.factors(rows, relative.of(slice(None), which)), chi2[:, which]))
         named = [self._logs(*stake).reshape(len(rows), -1) for stake in stakes]
-        learned = [learner.log_factors(rows, self.noise) for learner, _ in self._learners]
+        learned = [learner.log_factors(rows, self.noise) for learner in self._learners]
         return Factors(np.concatenate([*named, *learned], axis=1), ratios, chi2)
 
     def _logs(self, factor: Law, share: Law, chi2: Law) -> Law:
@@ -125,6 +127,11 @@ class Bets:
             if self.noise > 0:
                 chi2[:, j] = np.einsum("nv,nv->n", p, (relative(outcome.law) - 1) ** 2)[where]
         return Relative(*out), chi2
+
+
+def _learned(learners: Sequence[Learner], money: float) -> list[Bet]:
+    names = [learner.name for learner in learners for _ in learner.kappas]
+    return [Bet(name, "", 1.0, money / len(names)) for name in names]
 
 
 def _distinct(rows: Rows) -> tuple[Ints, Ints]:

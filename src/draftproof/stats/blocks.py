@@ -9,7 +9,6 @@ weighed before the token is seen, so every bet is a law.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 
@@ -25,8 +24,12 @@ FIRST_PLACE = 0.9
 RESTART = 0.02
 """Probability that the server begins a new block for reasons of its own: no draft, a budget, a pause."""
 
-Places: TypeAlias = list[Law]
-"""For each K float64[rules, K + 1] (or [n, rules, K + 1]): probability that the next token stands at each place, the bonus last."""
+REMEMBERED = 8192
+"""Unfinished answers whose places are kept; one forgotten begins anew, which costs power and nothing else."""
+
+_ENDS = np.cumsum(np.array(LENGTHS) + 1).tolist()
+_SEGMENTS = [slice(end - k - 1, end) for k, end in zip(LENGTHS, _ENDS, strict=True)]
+_OPENING = np.concatenate([[FIRST_PLACE] + [(1 - FIRST_PLACE) / k] * k for k in LENGTHS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,73 +48,71 @@ class Relative:
 
 @dataclass
 class BlockBets:
-    """Places in the block for `rules` rules and every K, carried from call to call for an answer that goes on."""
+    """Places in the block for `rules` rules and every K, kept per unfinished answer, in whatever order answers grow.
+
+    A place array is float64[rules, places]: for each K its K places and the bonus, one K after the other. It follows from the
+    tokens of the answer alone, so answers with the same tokens share it.
+    """
 
     rules: int
-    _open: dict[int, tuple[Context, Places]] = field(default_factory=dict)
+    _open: dict[tuple[int, Context], Law] = field(default_factory=dict)
 
     def factors(self, rows: Rows, relative: Relative) -> tuple[Law, Law]:
         """float64[n, rules, lengths] each: bet(x)/p(x), and the probability that the token was decided by the rule."""
         factor = np.empty((len(rows), self.rules, len(LENGTHS)))
         ruled = np.empty_like(factor)
-        depth = _depths(rows)
-        here = np.flatnonzero(depth == 0)
+        before = _predecessors(rows)
+        place_of = np.full(len(rows), -1)
+        here = np.flatnonzero(before < 0)
         places = self._openings(rows, here)
         while len(here):
-            for k, before in enumerate(places):
-                ruled[here, :, k] = 1 - before[:, :, -1]
-                factor[here, :, k], places[k] = _step(before, relative.of(here, slice(None)))
-            self._keep(rows, here, places)
-            goes_on = np.isin(here + 1, np.flatnonzero(depth > 0))
-            here = here[goes_on] + 1
-            places = [after[goes_on] for after in places]
+            now, after = relative.of(here, slice(None)), np.empty_like(places)
+            for k, segment in enumerate(_SEGMENTS):
+                ruled[here, :, k] = 1 - places[:, :, segment.stop - 1]
+                factor[here, :, k] = _step(places[:, :, segment], now, after[:, :, segment])
+            place_of[here] = np.arange(len(here))
+            following = np.flatnonzero(np.isin(before, here))
+            last = ~np.isin(here, before[following])
+            self._keep(rows, here[last], after[last])
+            here, places = following, after[place_of[before[following]]]
         return factor, ruled
 
-    def _openings(self, rows: Rows, here: Ints) -> Places:
-        """Places where an answer begins, or where the last call left it."""
-        places = [np.broadcast_to(_opening(k), (len(here), self.rules, k + 1)).copy() for k in LENGTHS]
-        for n, i in enumerate(here.tolist()):
-            context, left = self._open.get(int(rows.streams[i]), (None, []))
-            if context == rows.contexts[i]:
-                for k, kept in enumerate(left):
-                    places[k][n] = kept
-        return places
+    def _openings(self, rows: Rows, here: Ints) -> Law:
+        """float64[here, rules, places] where an answer begins, or where an earlier row left it."""
+        opening = np.broadcast_to(_OPENING, (self.rules, len(_OPENING)))
+        left = [self._open.get((int(rows.streams[i]), rows.contexts[i]), opening) for i in here.tolist()]
+        return np.stack(left) if left else np.empty((0, *opening.shape))
 
-    def _keep(self, rows: Rows, here: Ints, places: Places) -> None:
-        """Remember the last row of each stream."""
-        streams, last = rows.streams, len(rows) - 1
-        for n, i in enumerate(here.tolist()):
-            if i == last or streams[i + 1] != streams[i]:
-                context = (*rows.contexts[i], int(rows.x[i]))
-                self._open[int(streams[i])] = (context, [after[n].copy() for after in places])
+    def _keep(self, rows: Rows, here: Ints, places: Law) -> None:
+        """Remember where an answer may go on; the oldest are forgotten."""
+        for i, after in zip(here.tolist(), places, strict=True):
+            key = (int(rows.streams[i]), (*rows.contexts[i], int(rows.x[i])))
+            self._open.pop(key, None)
+            self._open[key] = after.copy()
+        while len(self._open) > REMEMBERED:
+            del self._open[next(iter(self._open))]
 
 
-def _opening(length: int) -> Law:
-    places = np.full(length + 1, (1 - FIRST_PLACE) / length)
-    places[0] = FIRST_PLACE
-    return places
+def _predecessors(rows: Rows) -> Ints:
+    """For each row the row of the token before it in the same answer (or in one with the same tokens), or -1."""
+    seen: dict[tuple[int, Context], int] = {}
+    out = []
+    for i, (stream, context, x) in enumerate(zip(rows.streams.tolist(), rows.contexts, rows.x.tolist(), strict=True)):
+        out.append(seen.get((stream, context), -1))
+        seen[stream, (*context, x)] = i
+    return np.array(out, dtype=np.int64)
 
 
-def _depths(rows: Rows) -> Ints:
-    """How many rows directly before this one belong to the same answer."""
-    depth = [0] * len(rows)
-    streams, x, contexts = rows.streams.tolist(), rows.x.tolist(), rows.contexts
-    for i in range(1, len(depth)):
-        if streams[i] == streams[i - 1] and contexts[i][:-1] == contexts[i - 1] and contexts[i][-1:] == (x[i - 1],):
-            depth[i] = depth[i - 1] + 1
-    return np.array(depth, dtype=np.int64)
-
-
-def _step(places: Law, r: Relative) -> tuple[Law, Law]:
-    """bet(x)/p(x), float64[n, rules], and the places afterwards."""
+def _step(places: Law, r: Relative, after: Law) -> Law:
+    """bet(x)/p(x), float64[n, rules], for one K; writes the places afterwards."""
     first, bonus = places[:, :, 0], places[:, :, -1]
     later = np.maximum(1 - first - bonus, 0.0)
     back = first * r.first_instead + later * r.later_instead + bonus
-    total = back + first * r.first_accepted + later * r.later_accepted
+    total: Law = back + first * r.first_accepted + later * r.later_accepted
     scale = np.divide(1 - RESTART, total, out=np.zeros_like(total), where=total > 0)
-    after = np.empty_like(places)
     np.multiply(places[:, :, 1:-1], (r.later_accepted * scale)[:, :, None], out=after[:, :, 2:])
     after[:, :, 1] = first * r.first_accepted * scale
     after[:, :, 0] = RESTART + back * scale
-    after[total <= 0] = _opening(places.shape[2] - 1)
-    return total, after
+    length = places.shape[2] - 1
+    after[total <= 0] = [FIRST_PLACE] + [(1 - FIRST_PLACE) / length] * length
+    return total

@@ -197,9 +197,7 @@ FAULTS: tuple[Rule, ...] = (
         _D,
         _draft_top_index_residual,
     ),
-    Rule(
-        "greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True, partial=False
-    ),
+    Rule("greedy", "emits the target's most likely token at any temperature", _T, _greedy, everywhere=True),
     Rule(
         "greedy_acceptance",
         "accepts a draft only if it is the target's most likely token, and else draws from the target",
@@ -302,13 +300,13 @@ FAULTS: tuple[Rule, ...] = (
     *(
         Rule(
             f"temperature_{t:g}",
-            f"samples at {t:g} times the temperature that was asked for",
+            f"samples at about {t:g} times the temperature that was asked for",
             _T,
             _target_temperature(t),
             everywhere=True,
             partial=False,
         )
-        for t in (0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
+        for t in (0.5, 0.7, 0.85, 1.2, 1.5, 2.5)
     ),
     Rule(
         "top_p_0.95",

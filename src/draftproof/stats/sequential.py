@@ -21,7 +21,7 @@ from draftproof.stats.faults import FAULTS, Rule
 from draftproof.stats.learners import Context, Ints, Rows
 from draftproof.stats.shares import share_upper_bound
 
-_CHUNK = 4096
+_CHUNK = 2048
 
 
 @dataclass(frozen=True, slots=True)

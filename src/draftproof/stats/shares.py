@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 from draftproof.core.distribution import Law
 
-_GRID = np.r_[0.0, np.geomspace(1e-6, 1.0, 2000)]
+_GRID = np.r_[0.0, np.geomspace(1e-6, 0.5, 2000), 1.0]
 
 
 def share_upper_bound(ratios: Law, error: float, noise: float = 0.0, root_chi2: float = 0.0) -> float:
@@ -54,10 +54,11 @@ def _peak(ratios: Law) -> float:
 
 
 def _noisy_bound(ratios: Law, limit: float, guard: float) -> float:
-    """The guard is not concave: refute whole intervals, with the likelihood at their left end and the guard at their right."""
-    peak = _peak(ratios)
+    """The guard is not concave: each interval of a grid is refuted by the test of its left end, which holds for larger shares.
+
+    All shares above .5 share one test, because the guard grows without limit towards 1.
+    """
     for left, right in zip(_GRID[-2::-1], _GRID[:0:-1], strict=True):
-        penalty = guard * right / np.sqrt(1 - right) if right < 1 else (np.inf if guard > 0 else 0.0)
-        if left < peak or _log_mixture(ratios, left) + penalty > -limit:
+        if _log_mixture(ratios, left) + guard * left / np.sqrt(1 - left) > -limit:
             return float(right)
     return 0.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, contexts, score
-from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.prompts import forcing, ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -20,7 +20,7 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 64
 FORCED_TOKENS = 16
-NOISE_CONTEXTS = 6
+NOISE_REQUESTS = 24
 MOST, ALL = 0.01, 0.05
 MOST_NOISE, ALL_NOISE = 8, 20
 MOST_SHARE = 0.99
@@ -41,7 +41,7 @@ class Rescored:
 class Evidence:
     """`long` are 64 tokens at temperature 0 and at 1, for aggregates; `forced` answers to prompts that force drafting.
 
-    `noise`: RMS difference in nats of the oracle against itself by two numeric paths.
+    `noise`: RMS difference in nats of the server's laws by one row and by a batch of rows.
     """
 
     reports: Reports
@@ -53,16 +53,17 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     wanted = min(5, probe.facts.max_alternatives)
     prompt = ordinary(probe, 1)[0]
-    asks = [Ask(prompt, TOKENS, wanted, sampling, seed=11) for sampling in (GREEDY, NEUTRAL)]
+    asks = [
+        Ask(prompt, TOKENS, wanted, sampling, seed=11, extra=probe.facts.uncached) for sampling in (GREEDY, NEUTRAL)
+    ]
     long = [probe.ask(ask) for ask in asks]
     if not any(answer.drafted for answer in long):
         long = [probe.ask(replace(ask, prompt=repeating(probe))) for ask in asks]
-    forced = [probe.ask(ask) for ask in forcing(probe, tokens=FORCED_TOKENS, alternatives=wanted, temperature=1.0)]
-    places = contexts(long[-1])
-    noise = probe.noise(places[:: max(1, len(places) // NOISE_CONTEXTS)][:NOISE_CONTEXTS]) if places else 0.0
+    asks = forcing(probe, tokens=FORCED_TOKENS, alternatives=wanted, temperature=1.0)
+    forced = [probe.ask(replace(ask, extra=probe.facts.uncached)) for ask in asks]
     return Evidence(
         probe.facts.self_reports,
-        noise,
+        probe.noise([prompt, repeating(probe), ordinary(probe, 2)[-1]], batches([*long, *forced])),
         tuple(_rescored(probe, answer, TOKENS) for answer in long),
         tuple(_rescored(probe, answer, FORCED_TOKENS) for answer in forced),
     )
@@ -196,10 +197,10 @@ def _failed(
 ) -> Judgement:
     wrong = [(s, e) for s, e in errors if abs(e) > limit]
     code, explanation = _explain(answers, limit)
-    some = ", ".join(f"{s.true:.2f}" for s, _ in wrong if s.true is not None)[:30]
+    some = ", ".join(f"{s.true:.2f}" for s, _ in wrong[:4] if s.true is not None)
     told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
     summary = (
-        f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some}... "
+        f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some or 'less'} "
         f"where the server reported {told} (worst {worst:.2f} nat); {explanation}"
     )
     exchanges = tuple(dict.fromkeys(r.answer.exchange for r in answers))
@@ -227,7 +228,7 @@ def _aggregates(answers: Sequence[Rescored]) -> dict[str, float | int | str | No
 
 def requests(facts: Facts, effort: Effort) -> int:
     forced = 4 if facts.grammar else 2
-    return 4 + forced + 2 * TOKENS + forced * FORCED_TOKENS + 2 * NOISE_CONTEXTS
+    return 4 + forced + 2 * TOKENS + forced * FORCED_TOKENS + NOISE_REQUESTS
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, score
-from draftproof.checks.drafting import Drafting, Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Drafting, Reports, batches, drafted_places, drafting, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -20,6 +20,7 @@ from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 12
+ALTERNATIVES = 20
 FIT, FIT_NOISE = 0.02, 8
 CONDITIONS = (Sampling(temperature=0.5), Sampling(temperature=2.0), Sampling(top_k=2))
 
@@ -51,14 +52,16 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = probe.facts.max_alternatives
+    wanted = min(probe.facts.max_alternatives, ALTERNATIVES)
     prompts = [ordinary(probe, 1)[0], repeating(probe)]
     answers = [
-        probe.ask(Ask(prompt, TOKENS, wanted, sampling, seed=13)) for prompt in prompts for sampling in CONDITIONS
+        probe.ask(Ask(prompt, TOKENS, wanted, sampling, seed=13, extra=probe.facts.uncached))
+        for prompt in prompts
+        for sampling in CONDITIONS
     ]
     return Evidence(
         probe.facts.self_reports,
-        probe.noise(prompts[:1]),
+        probe.noise(prompts, batches(answers)),
         tuple(Probed(answer, score(probe, answer)) for answer in answers),
     )
 
@@ -117,6 +120,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         where = "after token 1 " if first else ""
         text = f"no values {where}from which the law could be told"
         return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="real values after token 1")
+    bare = [t for p in probed for t in drafted_places(p.answer) if not t.alternatives]
+    if bare:
+        text = f"{len(bare)} tokens after the first have no values, so that nothing can be told of those"
+        return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="real values of drafted tokens")
     state = drafting(evidence.reports, [p.answer for p in probed])
     missing = why_inconclusive(state)
     if missing:
@@ -134,7 +141,7 @@ def _names(laws: set[Law | None]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * len(CONDITIONS) * (1 + TOKENS) + 2
+    return 2 * len(CONDITIONS) * (1 + TOKENS) + 24
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)

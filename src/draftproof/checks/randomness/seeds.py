@@ -15,6 +15,7 @@ from draftproof.checks.prompts import is_chat, ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.goodness import goodness_of_fit
 
@@ -22,13 +23,15 @@ TOKENS = 16
 SAME = 3
 SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
 UNSEEDED = 12
+COPYING = Sampling(temperature=0.6)
+"""Cool enough to copy what repeats itself, so that n-gram drafters draft."""
 CONTROL = 1e-3
 """The chance of a coincidence must be below this before equal answers are blamed on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Answers at temperature 1.
+    """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
     itself). `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
@@ -49,9 +52,9 @@ def collect(probe: Probe) -> Evidence:
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
-        tuple(probe.ask(Ask(text, TOKENS, 0, route=route, seed=first)) for _ in range(SAME))
+        tuple(probe.ask(Ask(text, 2 * TOKENS, 0, sampling, first, route)) for _ in range(SAME))
         for route in routes
-        for text in (prompt, repeating(probe))
+        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))
     )
     seeds = probe.seeds(SEEDS[probe.effort])
     seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
@@ -104,6 +107,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     beyond = len(seen) - sum(observed)
     counted = [*observed, beyond] if rest > 1e-9 or beyond else observed
     result = goodness_of_fit(counted, [*law, rest][: len(counted)])
+    if len(result.counts) < 2:
+        return None
     text = f"token 1 of {len(seen)} consecutive seeds against the one-token oracle: p = {result.p_value:.2g}"
     statement = Statement(text, len(seen), result.method, terms.alpha, {"p_value": result.p_value})
     if result.p_value >= terms.alpha:
@@ -180,7 +185,6 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
-    applies=lambda facts: "" if facts.seeds else "this server takes no seed",
     statistical=True,
     examples=(
         Example("sound", _SOUND, Verdict.PASS),

@@ -11,7 +11,7 @@ import numpy as np
 
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import Stream
-from draftproof.client.coupling import MT19937, draws_of, predict_for, predict_sorted
+from draftproof.client.coupling import MT19937, draws_of, predict, predict_for
 from draftproof.core.verdict import Statement
 from draftproof.stats.coupling import coupling_bound
 from draftproof.stats.equivalence import mean_tv_upper
@@ -118,7 +118,7 @@ class Assessment:
         predictable: set[int],
     ) -> None:
         u = uniforms[[i - start for i in who]]
-        found = predict_for(stream.sampling, laws.p, u) if laws.by_id else predict_sorted(laws.p, u)
+        found = predict_for(stream.sampling, laws.p, u) if laws.by_id else predict(laws.p, u)
         for i, usable, x, expected in zip(
             who, laws.usable.tolist(), laws.x.tolist(), found.tokens.tolist(), strict=True
         ):

@@ -6,26 +6,29 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftproof.checks.drafting import Reports
 from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
-from draftproof.core.ask import Completion
-from draftproof.core.probe import Effort, Probe
+from draftproof.client.noise import squared_difference
+from draftproof.client.oracle import oracle_row
+from draftproof.core.ask import Ask, Completion
+from draftproof.core.probe import MANY_ROWS, Effort, Probe
 
 FIRST_BATCH = 64
 DOUBLING = 2048
 """Batches double up to here; then they grow by a quarter, so that no audit goes far beyond what it needs."""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
-SECONDS = {Effort.QUICK: 5.0, Effort.STANDARD: 40.0, Effort.DEEP: 1200.0}
+SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 240.0, Effort.DEEP: 3600.0}
 ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
-NOISE_CONTEXTS = 6
+NOISE_REQUESTS = 46
+NOISE_ALTERNATIVES = 50
 LEAST_DRAFTED = 30
 """Fewer drafted tokens show nothing about drafted tokens."""
 
@@ -53,14 +56,15 @@ def collect(probe: Probe) -> Evidence:
     """Samples in batches that double, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
     known = probe.known
-    noise = _noise(probe, collectors)
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
-    began, total = time.monotonic(), 0
+    began, total, noise = time.monotonic(), 0, 0.0
     for size in _batches(probe):
         _ask_batch(probe, collectors, size)
         total += size
         streams = [c.stream() for c in collectors]
+        if assessment is None:
+            noise = _noise(probe, streams)
         if known is None:
             rows += _oracle_rows(probe, streams, rows)
         book = LawBook(known, rows, probe.facts.vocabulary, noise)
@@ -104,18 +108,26 @@ def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int) -> None
         collector.more(probe, n)
 
 
-def _noise(probe: Probe, collectors: Sequence[Collector]) -> float:
-    """The oracle against itself; with a known model also the oracle against that model."""
-    prompts = [c.condition.prompt for c in collectors]
-    noise = probe.noise(prompts)
-    if probe.known is None:
-        return noise
-    squares = []
-    for prompt in prompts:
-        if isinstance(prompt, tuple):
-            row, law = probe.oracle(prompt), probe.known.target(prompt)
-            squares += [(x - law[i]) ** 2 for i, x in zip(row.ids, row.logprobs, strict=True)]
-    return max(noise, math.sqrt(math.fsum(squares) / len(squares))) if squares else noise
+def _noise(probe: Probe, streams: Sequence[Stream]) -> float:
+    """The largest of: a batch against single rows; the prompt worked out anew against its cache, after the first tokens of an
+    answer; the oracle against the known model.
+    """
+    found = [probe.noise([stream.prompt for stream in streams], MANY_ROWS)]
+    alternatives = min(probe.facts.max_alternatives, NOISE_ALTERNATIVES)
+    differences, errors = [], []
+    for stream in streams:
+        place = context(stream, stream.samples[0][:3]) if stream.samples else stream.prompt
+        ask = Ask(place, 1, alternatives, seed=0)
+        answers = [probe.ask(ask), probe.ask(replace(ask, extra=probe.facts.uncached))]
+        if not all(a.ok and a.tokens for a in answers):
+            continue
+        cached, anew = (oracle_row(a.tokens[0], a.exchange, probe.facts.vocabulary) for a in answers)
+        differences.append(squared_difference(cached, anew))
+        if probe.known is not None and isinstance(place, tuple):
+            law = probe.known.target(place)
+            errors += [(x - law[i]) ** 2 for i, x in zip(cached.ids, cached.logprobs, strict=True)]
+    found += [math.sqrt(math.fsum(squares) / len(squares)) for squares in (differences, errors) if squares]
+    return max(found)
 
 
 def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow]) -> list[PrefixRow]:

@@ -11,7 +11,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports
 from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, NOISE_CONTEXTS, ORACLE_ROWS, Evidence, collect
+from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, NOISE_REQUESTS, ORACLE_ROWS, Evidence, collect
 from draftproof.checks.sampling.findings import Findings
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
@@ -45,7 +45,7 @@ def requests(facts: Facts, effort: Effort) -> int:
     return (
         math.ceil(samples / max(1, facts.batch_seeds))
         + (0 if facts.countable else ORACLE_ROWS[effort])
-        + 2 * NOISE_CONTEXTS
+        + NOISE_REQUESTS
     )
 
 

@@ -13,7 +13,7 @@ from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 SUSPECT = math.log(100)
-"""An honest server reaches this in at most 1 of 100 audits; then no pass is given, though it is far from a proof."""
+"""An honest server reaches this in at most 1 of 100 audits; then no pass by counts is given, though it is far from a proof."""
 
 NOISE_LIMIT = 0.2
 """RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
@@ -83,7 +83,8 @@ class Findings:
             return self._judgement(Verdict.FAIL, text, "BASELINE")
         if a.later.impossible:
             some = a.later.impossible[0]
-            text = f"{len(a.later.impossible)} tokens came that the samplers exclude, such as {self._name(some.token)}"
+            count = f"{len(a.later.impossible)} of {a.later.tokens} tokens"
+            text = f"{count} are ones that the samplers exclude, such as {self._name(some.token)}"
             text += f"; {self._rule()}" if a.later.max_log_e >= limit else ""
             return self._judgement(Verdict.FAIL, text, "IMPOSSIBLE")
         if a.later.max_log_e < limit:
@@ -118,7 +119,7 @@ class Findings:
             return self._judgement(
                 Verdict.INCONCLUSIVE, text, missing=f"about {a.missing(bound, target)} more {unit} (a higher --effort)"
             )
-        if a.later.max_log_e >= SUSPECT:
+        if bound.kind == "counts" and a.later.max_log_e >= SUSPECT:
             text = (
                 f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
             )

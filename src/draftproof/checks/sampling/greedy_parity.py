@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.contexts import contexts
-from draftproof.checks.drafting import Drafting, Reports, drafting, tokens_per_step, why_inconclusive
+from draftproof.checks.contexts import ceiling, chain
+from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -21,7 +21,7 @@ PROMPTS = {Effort.QUICK: 3, Effort.STANDARD: 5, Effort.DEEP: 5}
 TOKENS = {Effort.QUICK: 32, Effort.STANDARD: 64, Effort.DEEP: 64}
 TIE_NOISE, FAULT_NOISE = 3, 6
 TIE, FAULT = 1e-3, 0.05
-NOISE_CONTEXTS = 6
+NOISE_REQUESTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Parity:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`noise`: RMS difference in nats of the oracle against itself by two numeric paths."""
+    """`noise`: RMS difference in nats of the server's laws by one row and by a batch of rows."""
 
     reports: Reports
     noise: float
@@ -47,11 +47,10 @@ def collect(probe: Probe) -> Evidence:
     alternatives = min(5, probe.facts.max_alternatives)
     parities = []
     for prompt in prompts:
-        ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1)
+        ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1, extra=probe.facts.uncached)
         answer, again = probe.ask(ask), probe.ask(ask)
-        parities.append(Parity(answer, again, tuple(probe.oracle_many(contexts(answer)))))
-    places = contexts(parities[-1].answer)
-    noise = probe.noise(places[:: max(1, len(places) // NOISE_CONTEXTS)][:NOISE_CONTEXTS]) if places else 0.0
+        parities.append(Parity(answer, again, chain(probe, answer)))
+    noise = probe.noise(prompts, batches([p.answer for p in parities]))
     return Evidence(probe.facts.self_reports, noise, tuple(parities))
 
 
@@ -82,9 +81,7 @@ def _divergence(answer: Completion, rows: tuple[OracleRow, ...]) -> Divergence |
             continue
         values = dict(zip(row.ids if token is not None else row.texts, row.logprobs, strict=True))
         value = values.get(token if token is not None else text)
-        left = 1 - math.fsum(map(math.exp, row.logprobs))
-        ceiling = min(row.logprobs[-1], math.log(left) if left > 0 else -math.inf)
-        gap = row.logprobs[0] - (ceiling if value is None else value)
+        gap = row.logprobs[0] - (ceiling(row) if value is None else value)
         return Divergence(answer, n, text, row.texts[0], gap)
     return None
 
@@ -151,7 +148,7 @@ def _statement(tokens: int) -> Statement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (PROMPTS[effort] + 1) * (2 + TOKENS[effort]) + 2 * NOISE_CONTEXTS
+    return (PROMPTS[effort] + 1) * (2 + TOKENS[effort]) + NOISE_REQUESTS
 
 
 def _row(best: int, gap: float) -> OracleRow:

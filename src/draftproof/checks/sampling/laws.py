@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from draftproof.checks.contexts import ceiling
 from draftproof.checks.sampling.streams import Stream, context
 from draftproof.core.distribution import Law, shape
 from draftproof.core.probe import KnownModel, OracleRow
@@ -18,8 +19,8 @@ from draftproof.countable.catalogue import builtin
 from draftproof.countable.files import open_pair
 
 EDGE = 0.02
-"""A context is left out if two tokens at the edge of top-k are closer than this (nats), or than 20 times the noise: which one is
-kept is then a matter of rounding."""
+"""Which of two tokens top-k keeps is a matter of rounding if they are closer than this (nats), or than 20 times the noise: such
+a context is left out, or its tokens near the edge are taken together."""
 EDGE_NOISE = 20
 
 LOOK_AHEAD = 8000
@@ -42,7 +43,8 @@ class Laws:
     """Laws of n tokens over cells. `usable[i]` False: nothing can be said of token i.
 
     p: float64[n, cells]; q, next_top: the same of the draft and of its top probability after each token, or None; x: int[n].
-    `by_id`: cells are token ids (else ranks, with a last cell for the rest).
+    `by_id`: cells are token ids. Otherwise they are ranks; the last cell is for the rest (of a law that is not cut) or for
+    the tokens near the edge of top-k, the one before it for tokens that top-k excludes.
     """
 
     p: Law
@@ -70,7 +72,7 @@ class LawBook:
         complete = bool(rows) and all(r.row.complete for r in rows)
         self.by_id = known is not None or (complete and vocabulary is not None)
         widest = max((len(r.row.ids) for r in rows), default=1)
-        self.cells = known.vocabulary if known else vocabulary if complete and vocabulary else widest + 1
+        self.cells = known.vocabulary if known else vocabulary if self.by_id and vocabulary else widest + 2
         self._p: dict[tuple[int, Prefix], Law | None] = {}
         self._q: dict[tuple[int, Prefix], Law] = {}
         self._next_top: dict[tuple[int, Prefix], Law] = {}
@@ -119,15 +121,18 @@ class LawBook:
         if row is None:
             return None
         listed = np.array(row.logprobs)
-        if _is_close(listed, sampling.top_k, self.edge):
-            return None
         if self.by_id:
+            if _is_close(listed, sampling.top_k, self.edge):
+                return None
             logits = np.full(self.cells, -math.inf)
             logits[list(row.ids)] = listed
             return shape(logits, (), sampling)
         p = np.zeros(self.cells)
         if 0 < sampling.top_k < len(listed):
-            p[: len(listed)] = shape(listed, (), sampling)
+            clear = self._clear(row, sampling)
+            drawn = shape(listed, (), sampling)
+            p[:clear] = drawn[:clear]
+            p[-1] = drawn[clear:].sum()
         elif sampling == Sampling():
             p[: len(listed)] = np.exp(listed)
             p[-1] = max(0.0, 1 - p.sum())
@@ -135,6 +140,11 @@ class LawBook:
             return None
         normalised: Law = p / p.sum()
         return normalised
+
+    def _clear(self, row: OracleRow, sampling: Sampling) -> int:
+        """How many tokens of a row top-k keeps without doubt. Those near its edge, in or out, share the last cell."""
+        least = row.logprobs[sampling.top_k - 1] + self.edge
+        return sum(x > least for x in row.logprobs[: sampling.top_k])
 
     def _cell(self, number: int, stream: Stream, prefix: Prefix, token: int) -> int:
         if self.by_id:
@@ -144,7 +154,15 @@ class LawBook:
             return 0
         listed: Sequence[int | str] = row.texts if stream.names else row.ids
         wanted: int | str = stream.names[token] if stream.names else token
-        return listed.index(wanted) if wanted in listed else self.cells - 1
+        at = listed.index(wanted) if wanted in listed else len(listed)
+        top_k = stream.sampling.top_k
+        if not 0 < top_k < len(listed):
+            return min(at, self.cells - 1)
+        if at < self._clear(row, stream.sampling):
+            return at
+        least = row.logprobs[top_k - 1] - self.edge
+        value = row.logprobs[at] if at < len(listed) else ceiling(row)
+        return self.cells - 1 if value >= least else self.cells - 2
 
 
 def _is_close(logprobs: Law, top_k: int, edge: float) -> bool:

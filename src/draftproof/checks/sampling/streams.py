@@ -33,7 +33,7 @@ class Condition:
 class Stream:
     """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave.
 
-    A token number is its id, or where the server gives text only, its place in `names`.
+    A token number is its id, or where the prompt is text, its place in `names`.
     """
 
     prompt: Prompt
@@ -94,7 +94,7 @@ class Collector:
         if n <= 0:
             return
         seeds = probe.seeds(n)
-        need_entries = 0 if probe.facts.token_ids else 1
+        need_entries = 0 if probe.facts.token_ids and isinstance(self.condition.prompt, tuple) else 1
         ask = Ask(
             self.condition.prompt, self.condition.tokens, need_entries, self.condition.sampling, seeds[0], count=n
         )
@@ -106,7 +106,7 @@ class Collector:
                 self.accepted += answer.accepted or 0
 
     def _numbers(self, answer: Completion) -> Iterator[int]:
-        if answer.token_ids is not None:
+        if answer.token_ids is not None and isinstance(answer.ask.prompt, tuple):
             yield from answer.token_ids
             return
         for token in answer.tokens:

@@ -103,7 +103,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.PASS, f"on{rate}: {finding.text}", (finding,), measured=measured, tables=(table,))
     state = drafting(evidence.reports, answers)
     if state is Drafting.OFF:
-        summary = f"not seen in {len(answers)} answers to prompts made to force it, as the server says"
+        summary = f"not seen in {len(answers)} answers to prompts made to force it, and said to be off"
         return Judgement(Verdict.PASS, summary, measured=measured, tables=(table,))
     if signals[3][2]:
         text = f"streams come in bursts ({signals[3][1]}): drafting, or a buffer on the way"

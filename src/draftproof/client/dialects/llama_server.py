@@ -6,7 +6,6 @@ Every sampler setting is sent, so that no default of the server acts unasked: it
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from draftproof.client.answers import (
     stream_objects,
 )
 from draftproof.client.dialect import Call, Description, Dialect, Survey
+from draftproof.client.llama_description import described, served_models
 from draftproof.client.openai_wire import CHAT, COMPLETIONS, parse_openai
 from draftproof.client.tokens import content_records
 from draftproof.client.wire import Field, answer_json
@@ -42,7 +42,6 @@ _NEUTRAL: Mapping[str, float] = {
     "mirostat": 0,
     "min_keep": 0,
 }
-_SPEC_COUNTER = re.compile(r"^(\S*spec_decode\S*) (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class LlamaServer:
     def recognise(self, survey: Survey) -> str:
         if "default_generation_settings" in survey.obj("/props"):
             return "/props has default_generation_settings"
-        for model in _models(survey):
+        for model in served_models(survey):
             if model.get("owned_by") == "llamacpp":
                 return "/v1/models says owned_by llamacpp"
         return ""
@@ -70,27 +69,7 @@ class LlamaServer:
         return None
 
     def describe(self, survey: Survey) -> Description:
-        props = survey.obj("/props")
-        slots = survey.json("/slots")
-        slots = [s for s in slots if isinstance(s, dict)] if isinstance(slots, list) else []
-        meta: dict[str, Any] = next((m["meta"] for m in _models(survey) if isinstance(m.get("meta"), dict)), {})
-        defaults = props.get("default_generation_settings")
-        defaults = defaults if isinstance(defaults, dict) else {}
-        build = _text(props.get("build_info"))
-        notes: tuple[str, ...] = ()
-        if build == "b0-unknown":
-            notes = (
-                "The build calls itself b0-unknown, as library builds of llama-server do: its version is not known.",
-            )
-        return Description(
-            build=build,
-            model=_text(props.get("model_path")) or _text(props.get("model_alias")),
-            vocabulary=_whole(meta.get("n_vocab")),
-            context=_whole(defaults.get("n_ctx")) or next((_whole(s.get("n_ctx")) for s in slots), None),
-            slots=_whole(props.get("total_slots")) or len(slots) or None,
-            self_reports=_self_reports(props, defaults, slots, survey.text("/metrics") or ""),
-            notes=notes,
-        )
+        return described(survey)
 
     def call(self, ask: Ask, route: str) -> Call:
         body = _prompt(ask, route) | {
@@ -186,9 +165,9 @@ def _entries(answer: Mapping[str, Any], field: Field) -> Any:
 
 
 def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int, field: Field) -> Completion:
-    ids = answer.get("tokens")
+    ids = None if answer.get("tokens") is None else field.ids(answer["tokens"], "tokens")
     # Without return_tokens (an old server) the list is there and empty.
-    known = ids is not None and (len(ids) > 0 or not answer.get("tokens_predicted"))
+    known = ids or not answer.get("tokens_predicted")
     return Completion(
         single(ask, i),
         exchange.number,
@@ -196,14 +175,14 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         exchange.status or 0,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
-        token_ids=field.ids(ids, "tokens") if known else None,
+        token_ids=ids if known else None,
         **_ending(answer, field, bulk=ask.count > 1),
     )
 
 
 def _ending(answer: Mapping[str, Any], field: Field, *, bulk: bool) -> dict[str, Any]:
     """What only the final object of an answer holds. In bulk, of its claims only those on speculation and the seed."""
-    timings = field.obj(answer.get("timings", {}), "timings")
+    timings = field.obj_or_none(answer.get("timings"), "timings")
     stop_type = answer.get("stop_type")
     return {
         "finish": _FINISH.get(stop_type, stop_type) if isinstance(stop_type, str) else None,
@@ -268,51 +247,9 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
     ]
 
 
-def _self_reports(
-    props: Mapping[str, Any], defaults: Mapping[str, Any], slots: list[dict[str, Any]], metrics: str
-) -> tuple[tuple[str, Scalar], ...]:
-    params = defaults.get("params")
-    reports = [
-        (f"/props {name}", value)
-        for name, value in flatten(params if isinstance(params, dict) else defaults)
-        if name.startswith("speculative")
-    ]
-    if isinstance(props.get("speculation"), dict):
-        reports += flatten(props["speculation"], "/props speculation.")
-    said = [s["speculative"] for s in slots if isinstance(s.get("speculative"), bool)]
-    if said and len(set(said)) == 1:
-        reports.append(("/slots speculative", said[0]))
-    elif said:
-        reports += [(f"/slots[{s.get('id')}] speculative", s.get("speculative")) for s in slots]
-    reports += [
-        (f"/metrics {name}", float(value)) for name, value in _SPEC_COUNTER.findall(metrics) if _is_number(value)
-    ]
-    return tuple(reports)
-
-
-def _is_number(value: str) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except ValueError:
-        return False
-
-
-def _models(survey: Survey) -> list[dict[str, Any]]:
-    data = survey.obj("/v1/models").get("data")
-    return [m for m in data if isinstance(m, dict)] if isinstance(data, list) else []
-
-
 def _index(answer: Mapping[str, Any]) -> int:
     index = answer.get("index", 0)
     return index if isinstance(index, int) else -1
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 DIALECT = LlamaServer()
