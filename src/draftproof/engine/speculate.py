@@ -43,6 +43,16 @@ def _automatic(sampling: Sampling, kinds: Sequence[Kind]) -> str:
     return "match" if len(kinds) > 1 and any(k.shared for k in kinds) else "rejection"
 
 
+def why_not(kind_: Kind, setup: Setup, costs: Costs | None = None) -> str:
+    """Why a drafter is not used for such a request, or ""."""
+    missing = kind_.missing(setup)
+    if missing or not setup.speculation.adaptive or costs is None:
+        return missing
+    longest = setup.speculation.draft.n_max if kind_.cost(costs) else _UNBOUNDED
+    policy = LengthPolicy(replace(costs, draft=kind_.cost(costs)), longest)
+    return "" if policy.can_pay(longest) else "not even drafts that are accepted whole would pay here"
+
+
 def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     """Drafter and rule for a request.
 
@@ -52,8 +62,9 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     """
     asked, sampling = setup.speculation, setup.sampling
     kinds = [kind(t) for t in dict.fromkeys(asked.types) if t != "none"]
-    reasons = [f"{k.name}: {why}" for k in kinds if (why := k.missing(setup))]
-    usable = [k for k in kinds if not k.missing(setup)]
+    refused = {k.name: why for k in kinds if (why := why_not(k, setup, costs))}
+    reasons = [f"{name}: {why}" for name, why in refused.items()]
+    usable = [k for k in kinds if k.name not in refused]
     rule = rule_of(_automatic(sampling, usable) if asked.rule == "auto" else asked.rule)
     n_max = _UNBOUNDED if asked.n_max is None else asked.n_max
     if asked.strict and n_max > setup.target.max_rows_exact - 1:

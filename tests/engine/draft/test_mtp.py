@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.engine.libllama.models import PROMPT, backend
 from tests.engine.models import random_table
@@ -58,15 +60,17 @@ def test_a_draft_model_and_a_head_can_be_had_at_once() -> None:
 
 def test_the_heads_own_cost_decides_how_much_it_drafts() -> None:
     table = random_table(1)
-    lengths = []
-    for costs in (Costs((1.0,) * 8, draft=9.0, head=0.1), Costs((1.0,) * 8, draft=0.1, head=9.0)):
-        speculation = Speculation(types=("draft-mtp",), n_max=3, draft=DraftModel(n_max=3))
-        plan = make_plan(Setup(table, speculation, Sampling(), head=random_table(1)), costs)
-        assert isinstance(plan.drafter, Paced)
-        answer = generate(table, Job((0,), 20), drafter=plan.drafter, rule=plan.rule, n_max=plan.n_max)
-        lengths.append(sum(e.origin != "plain" for e in answer))
-    assert lengths[0] > 0
-    assert lengths[1] == 0
+    speculation = Speculation(types=("draft-mtp",), n_max=3, draft=DraftModel(n_max=3))
+    setup = Setup(table, speculation, Sampling(), head=random_table(1))
+    plan = make_plan(setup, Costs((1.0,) * 8, draft=9.0, head=0.1))
+    assert isinstance(plan.drafter, Paced)
+    answer = generate(table, Job((0,), 20), drafter=plan.drafter, rule=plan.rule, n_max=plan.n_max)
+    assert any(e.origin != "plain" for e in answer)
+    dear = make_plan(setup, Costs((1.0,) * 8, draft=0.1, head=9.0))
+    assert dear.effective == ()
+    assert "would pay" in dear.reason
+    fixed = make_plan(replace(setup, speculation=replace(speculation, adaptive=False)), Costs((1.0,) * 8, head=9.0))
+    assert fixed.effective == ("draft-mtp",)
 
 
 def test_without_a_head_the_reason_is_told() -> None:

@@ -72,6 +72,10 @@ class LengthPolicy:
         self._whole = 0
         """The length of the last draft, if it was accepted whole."""
 
+    def can_pay(self, longest: int) -> bool:
+        """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
+        return self._first_that_pays <= min(longest, self._n_max)
+
     def _gain(self, n: int) -> float:
         """What a draft of n tokens saves where all of it is accepted."""
         return (n + 1) * self._costs.of(0) - self._costs.of(n)
