@@ -10,7 +10,8 @@ import numpy as np
 from draftproof.core.coin import RngCoin
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.speculation import DraftModel
-from draftproof.engine.backends.table import TableBackend, TableSequence
+from draftproof.engine.backends.law import LawSequence
+from draftproof.engine.backends.table import TableBackend
 from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.emit import Emitted, Report
@@ -75,7 +76,7 @@ class Run:
     """A finished generation and all it left behind."""
 
     generation: Generation
-    sequence: TableSequence
+    sequence: LawSequence
     emitted: list[Emitted]
     blocks: list[list[Emitted]]
 

@@ -42,6 +42,11 @@ def has_placeholder(answer: Completion) -> bool:
     return any(not token.alternatives for token in drafted_places(answer))
 
 
+def drafts(answer: Completion) -> bool:
+    """Whether this answer shows that tokens were drafted for it: by its own count, or by a token without alternatives."""
+    return bool(answer.drafted) or (answer.ask.alternatives > 0 and has_placeholder(answer))
+
+
 def drafted_places(answer: Completion) -> tuple[TokenRecord, ...]:
     """The tokens that a drafter may have proposed: all after the first, less an end token; () if the first has no list itself."""
     if not answer.tokens or not answer.tokens[0].alternatives:
@@ -52,7 +57,7 @@ def drafted_places(answer: Completion) -> tuple[TokenRecord, ...]:
 def drafting(reports: Reports, answers: Iterable[Completion]) -> Drafting:
     """What these answers show. Only positive evidence says `SEEN`; only a live report says `OFF`."""
     answers = list(answers)
-    if any(a.drafted or (a.ask.alternatives and has_placeholder(a)) for a in answers):
+    if any(map(drafts, answers)):
         return Drafting.SEEN
     live = [is_on(value) for where, value in reports if where in LIVE_REPORTS]
     if live and not any(live):

@@ -39,6 +39,11 @@ def batch_noise(one_token: OneToken, contexts: Sequence[Prompt], batches: Sequen
     return math.sqrt(max(squares, default=0.0))
 
 
+def noise_requests(batches: Sequence[int]) -> int:
+    """How many requests `batch_noise` sends for contexts of token ids."""
+    return CONTEXTS * 4 * len(batches)
+
+
 def squared_difference(a: OracleRow, b: OracleRow) -> float:
     """Mean squared difference in nats over the tokens that both rows list, weighted by a's probabilities."""
     theirs = dict(zip(zip(b.ids, b.texts, strict=True), b.logprobs, strict=True))

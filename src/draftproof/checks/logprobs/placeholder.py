@@ -46,7 +46,7 @@ def collect(probe: Probe) -> Evidence:
     best = asks[1] if len(asks) > 1 else asks[0]
     answers += _other_routes(probe, best)
     seeds = probe.seeds(BOOK_SEEDS)
-    short = Ask(ordinary(probe, 1)[0], 4, max(1, min(1, wanted)), seed=None)
+    short = Ask(ordinary(probe, 1)[0], 4, alternatives=1)
     seeded = tuple(probe.ask_many(replace(short, seed=seed) for seed in seeds))
     return Evidence(probe.facts.self_reports, tuple(answers), seeded)
 

@@ -31,11 +31,10 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     wanted = min(5, probe.facts.max_alternatives)
     asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
-    first, *others = probe.facts.routes
-    routed = [r for route in (first, *others) for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
+    routed = [r for route in probe.facts.routes for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
     cells = [replace(ask, stream=stream) for ask in routed for stream in (False, True)]
     cells += [replace(ask, alternatives=0) for ask in routed[1::2]]
-    cells += [replace(ask, route=first, stream=True) for ask in asks[2:]]
+    cells += [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
     return Evidence(probe.facts.self_reports, tuple(probe.ask(cell) for cell in cells))
 
 

@@ -11,16 +11,16 @@ from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, contexts, score
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.prompts import forcing, ordinary, repeating
+from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 64
 FORCED_TOKENS = 16
-NOISE_REQUESTS = 24
 MOST, ALL = 0.01, 0.05
 MOST_NOISE, ALL_NOISE = 8, 20
 MOST_SHARE = 0.99
@@ -228,7 +228,7 @@ def _aggregates(answers: Sequence[Rescored]) -> dict[str, float | int | str | No
 
 def requests(facts: Facts, effort: Effort) -> int:
     forced = 4 if facts.grammar else 2
-    return 4 + forced + 2 * TOKENS + forced * FORCED_TOKENS + NOISE_REQUESTS
+    return 4 + forced + 2 * TOKENS + forced * FORCED_TOKENS + noise_requests(DRAFT_BATCHES)
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))

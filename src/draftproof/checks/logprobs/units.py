@@ -12,9 +12,10 @@ from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, score
 from draftproof.checks.drafting import Drafting, Reports, batches, drafted_places, drafting, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
+from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
@@ -141,7 +142,7 @@ def _names(laws: set[Law | None]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * len(CONDITIONS) * (1 + TOKENS) + 24
+    return 2 * len(CONDITIONS) * (1 + TOKENS) + noise_requests(DRAFT_BATCHES)
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)

@@ -14,7 +14,7 @@ from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Ask
 from draftproof.core.probe import MANY_ROWS, Effort, Probe
 
 FIRST_BATCH = 64
@@ -27,7 +27,6 @@ ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
-NOISE_REQUESTS = 46
 NOISE_ALTERNATIVES = 50
 LEAST_DRAFTED = 30
 """Fewer drafted tokens show nothing about drafted tokens."""
@@ -38,8 +37,7 @@ class Evidence:
     """Samples under several conditions, and what their laws are worked out from.
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
-    the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `answers`: one answer
-    per stream, for what it says of drafting.
+    the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats.
     """
 
     reports: Reports
@@ -49,7 +47,6 @@ class Evidence:
     known: str
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
-    answers: tuple[Completion, ...] = ()
 
 
 def collect(probe: Probe) -> Evidence:

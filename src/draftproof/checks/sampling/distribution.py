@@ -11,14 +11,15 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports
 from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, NOISE_REQUESTS, ORACLE_ROWS, Evidence, collect
+from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, ORACLE_ROWS, Evidence, collect
 from draftproof.checks.sampling.findings import Findings
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
-from draftproof.checks.sampling.streams import Stream
+from draftproof.checks.sampling.streams import MOST_CONDITIONS, Stream
 from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.noise import noise_requests
 from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, OracleRow
+from draftproof.core.probe import MANY_ROWS, Effort, OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Judgement, Verdict
 
@@ -45,7 +46,8 @@ def requests(facts: Facts, effort: Effort) -> int:
     return (
         math.ceil(samples / max(1, facts.batch_seeds))
         + (0 if facts.countable else ORACLE_ROWS[effort])
-        + NOISE_REQUESTS
+        + noise_requests(MANY_ROWS)
+        + 2 * MOST_CONDITIONS
     )
 
 

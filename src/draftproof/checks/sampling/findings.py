@@ -135,7 +135,7 @@ class Findings:
     def _drafting(self) -> Drafting:
         if any(s.drafted for s in self.evidence.streams):
             return Drafting.SEEN
-        return drafting(self.evidence.reports, self.evidence.answers)
+        return drafting(self.evidence.reports, ())
 
     def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
         findings = (Finding(code, text),) if code else ()

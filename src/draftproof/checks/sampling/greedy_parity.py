@@ -11,9 +11,10 @@ from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import ceiling, chain
 from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
+from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
@@ -21,7 +22,6 @@ PROMPTS = {Effort.QUICK: 3, Effort.STANDARD: 5, Effort.DEEP: 5}
 TOKENS = {Effort.QUICK: 32, Effort.STANDARD: 64, Effort.DEEP: 64}
 TIE_NOISE, FAULT_NOISE = 3, 6
 TIE, FAULT = 1e-3, 0.05
-NOISE_REQUESTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _statement(tokens: int) -> Statement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (PROMPTS[effort] + 1) * (2 + TOKENS[effort]) + NOISE_REQUESTS
+    return (PROMPTS[effort] + 1) * (2 + TOKENS[effort]) + noise_requests(DRAFT_BATCHES)
 
 
 def _row(best: int, gap: float) -> OracleRow:

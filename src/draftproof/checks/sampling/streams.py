@@ -15,6 +15,8 @@ STORY_TOP_K = 3
 SHORT, LONG = 6, 16
 """Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
 
+MOST_CONDITIONS = 5
+
 Samples = tuple[tuple[int, ...], ...]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafting, has_placeholder
+from draftproof.checks.drafting import Drafting, Reports, drafting, drafts
 from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.facts import Facts
@@ -47,7 +47,7 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     ask = _drafting_ask(probe)
     trials = [Trial("", None, probe.ask(ask))]
-    if trials[0].answer.drafted or has_placeholder(trials[0].answer):
+    if drafts(trials[0].answer):
         trials += [
             Trial(field, value, probe.ask(replace(ask, extra=((field, value),))))
             for field, value in (NONSENSE, *SPELLINGS)
@@ -60,14 +60,9 @@ def _drafting_ask(probe: Probe) -> Ask:
     """The first request that is seen to draft; the last one if none is."""
     asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
     for ask in asks:
-        answer = probe.ask(ask)
-        if answer.drafted or has_placeholder(answer):
+        if drafts(probe.ask(ask)):
             return ask
     return asks[-1]
-
-
-def _drafts(answer: Completion) -> bool:
-    return bool(answer.drafted) or (answer.ask.alternatives > 0 and has_placeholder(answer))
 
 
 def _echo(trial: Trial) -> Scalar:
@@ -78,7 +73,7 @@ def _echo(trial: Trial) -> Scalar:
 def _state(trial: Trial, plain_echo: dict[str, Scalar]) -> str:
     if not trial.answer.ok:
         return "REFUSED"
-    if not _drafts(trial.answer):
+    if not drafts(trial.answer):
         return "WORKS"
     echo = _echo(trial)
     obeyed = echo is not None and echo == trial.value and echo != plain_echo.get(trial.field)
@@ -96,7 +91,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if state is not Drafting.SEEN:
         verdict = Verdict.NOT_APPLICABLE if state is Drafting.OFF else Verdict.INCONCLUSIVE
         return Judgement(verdict, f"nothing to switch off: speculation {state.value}", missing="a prompt that drafts")
-    if not all(map(_drafts, plain)):
+    if not all(map(drafts, plain)):
         text = "the plain request drafts only sometimes, so that a switch cannot be told from chance"
         return Judgement(Verdict.INCONCLUSIVE, text, missing="a prompt that drafts every time")
     echoes = dict(plain[0].claims)
@@ -126,9 +121,7 @@ def _judged(
     if refused and nonsense != "REFUSED":
         text = f"no per-request switch: {', '.join(refused)} is refused with a clear error"
     else:
-        text = (
-            f"no per-request switch: {states[-1][0].field if not states else SPELLINGS[0][0]}=0 is accepted and ignored"
-        )
+        text = f"no per-request switch: {SPELLINGS[0][0]}=0 is accepted and ignored"
         text += ", as any unknown field is" if nonsense == "NOT_OFFERED" else ""
     return Judgement(Verdict.NOT_APPLICABLE, text, tables=tables)
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
 
-Logits: TypeAlias = abc.Callable[[abc.Sequence[tuple[int, ...]]], NDArray[np.float64]]
-"""n non-empty contexts to float64[n, vocab]."""
+Logits: TypeAlias = abc.Callable[[abc.Sequence[tuple[int, ...]]], NDArray[np.floating]]
+"""n non-empty contexts to floating[n, vocab]."""
 
 
 class LawBackend:
