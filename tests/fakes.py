@@ -128,6 +128,9 @@ class FakeProbe:
     def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
         return map(self.ask, asks)
 
+    def once(self, asks: Sequence[Ask]) -> list[Completion]:
+        return list(map(self.ask, asks))
+
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         raise NotImplementedError
 

@@ -52,6 +52,14 @@ def test_a_live_probe_is_a_probe() -> None:
         assert probe.ask(Ask("a", 3, seed=1)).text == text(1, 3)
 
 
+def test_what_several_checks_read_is_asked_once() -> None:
+    with probing() as (probe, server):
+        one, other = Ask((1, 2), 5, seed=3), Ask((1, 2), 5, seed=4)
+        first = probe.once([one, other])
+        assert probe.once([other, Ask((1, 2), 5, seed=3)]) == first[::-1]
+        assert len(server.requests) == 2
+
+
 def test_bulk_is_asked_in_batches_and_comes_back_seed_by_seed() -> None:
     with probing() as (probe, server):
         answers = list(probe.ask_many([Ask((1, 2), 5, seed=100, count=10)]))

@@ -47,6 +47,7 @@ class LiveProbe:
         self.known = known
         self.samples = samples
         self._lock = threading.Lock()
+        self._answered: dict[Ask, Completion] = {}
         self._noise: dict[tuple[int, ...], float] = {}
         self._next_seed = random.Random(seed).randrange(1, _SEEDS)
         self._oracle = Oracle(self.ask_many, facts)
@@ -72,6 +73,13 @@ class LiveProbe:
             return
         for answers in in_order(self._send, itertools.chain([first], pieces), self._in_flight(first.count)):
             yield from answers
+
+    def once(self, asks: Sequence[Ask]) -> list[Completion]:
+        """As `ask` for each, in order; what was asked before by `once` is not sent again."""
+        for ask in asks:
+            if ask not in self._answered:
+                self._answered[ask] = self.ask(ask)
+        return [self._answered[ask] for ask in asks]
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered. Raises TargetError where there is none."""

@@ -81,6 +81,13 @@ class Probe(Protocol):
         """All answers, in the order of the asks (`count` > 1 gives several each), several requests in flight."""
         ...
 
+    def once(self, asks: Sequence[Ask]) -> list[Completion]:
+        """One answer per ask, in order, one request at a time; an Ask that this audit put before is answered from memory.
+
+        For checks that read the same answer in different ways. Not for questions of whether two answers agree.
+        """
+        ...
+
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered."""
         ...
