@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder, presence, rescored, units, well_formed
-from draftproof.checks.randomness import seeds
+from draftproof.checks.randomness import batch_mates, concurrency, history, seeds
 from draftproof.checks.sampling import distribution, greedy_parity
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
 from draftproof.checks.stopping import budget
@@ -18,6 +18,9 @@ CHECKS: tuple[AnyCheck, ...] = (
     greedy_parity.CHECK,
     distribution.CHECK,
     seeds.CHECK,
+    history.CHECK,
+    concurrency.CHECK,
+    batch_mates.CHECK,
     budget.CHECK,
     speculation_observed.CHECK,
     speculation_reported.CHECK,
