@@ -6,7 +6,14 @@ from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder, presence, rescored, units, well_formed
 from draftproof.checks.randomness import batch_mates, concurrency, history, seeds
 from draftproof.checks.sampling import distribution, greedy_parity
-from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
+from draftproof.checks.self_report import (
+    acceptance_rule,
+    accounting,
+    silent_bypass,
+    speculation_observed,
+    speculation_reported,
+    speculation_switch,
+)
 from draftproof.checks.stopping import budget
 
 CHECKS: tuple[AnyCheck, ...] = (
@@ -25,5 +32,8 @@ CHECKS: tuple[AnyCheck, ...] = (
     speculation_observed.CHECK,
     speculation_reported.CHECK,
     speculation_switch.CHECK,
+    silent_bypass.CHECK,
+    accounting.CHECK,
+    acceptance_rule.CHECK,
 )
 """In the order in which they are run: what is cheap and decisive comes first within its family."""

@@ -77,7 +77,8 @@ def _as_ids(probe: Probe, text: str) -> Prompt:
     return ids or text
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """The grammar (GBNF) that allows this one text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'root ::= "{escaped}"'
 
@@ -92,12 +93,12 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
     if not probe.facts.grammar:
         return None
     if not is_small(probe):
-        return _as_ids(probe, COPIED), _quoted(LINE)
+        return _as_ids(probe, COPIED), quoted(LINE)
     names = _letter_names(probe)
     block = _letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
-    return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
+    return block * 2 + block[:1], quoted("".join(names[i] for i in block[1:]))
 
 
 def is_chat(route: str) -> bool:
