@@ -64,11 +64,11 @@ MARKERS = ("zanthorel", "quibblemir", "dreskilow", "fomulanty", "pelgravix", "mi
 
 def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
     """Up to eight prompts that repeat themselves, each with a word that stands in no other one ("" for a small vocabulary:
-    there the block of letters itself is in no other one).
+    there the block of letters itself is in no other one). Long enough for a draft of 48 tokens.
     """
     if is_small(probe):
         return [("", _letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
-    texts = [(word, f"The code word is {word}. " * 4 + "The code word is") for word in MARKERS[:n]]
+    texts = [(word, f"The code word is {word}. " * 10 + "The code word is") for word in MARKERS[:n]]
     return [(word, _as_ids(probe, text)) for word, text in texts]
 
 

@@ -99,7 +99,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if max(shared, default=0.0) < SHARED:
         text = "the requests were not at work at the same time"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "longer answers, or more slots")
-    missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *(r.again for r in evidence.repeats)]))
+    at_work = [t.answer for round_ in evidence.rounds for t in round_]
+    missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *at_work]))
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")
     text = f"the answer is the same {' and '.join(kind for kind, _ in MATES)}"

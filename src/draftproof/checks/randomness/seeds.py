@@ -37,7 +37,7 @@ class Evidence:
     """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
-    itself); more often where they differ. `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the
+    itself), without the prompt cache, whose numerics are a matter of `randomness/history`; more often where they differ. `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the
     one-token oracle: `law`, token id to probability of token 1; `chance`, an upper bound for the probability of the first
     seeded answer (None: not known). `noise`: of the server's laws in nats, None where it was not needed.
     """
@@ -57,7 +57,7 @@ def collect(probe: Probe) -> Evidence:
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
-        _asked_again(probe, Ask(text, 2 * TOKENS, 0, sampling, first, route))
+        _asked_again(probe, Ask(text, 2 * TOKENS, 0, sampling, first, route, extra=probe.facts.uncached))
         for route in routes
         for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))
     )

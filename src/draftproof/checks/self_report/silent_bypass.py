@@ -19,7 +19,7 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 32
 BUDGETS = {Effort.QUICK: (257,), Effort.STANDARD: (64, 256, 257), Effort.DEEP: (64, 256, 257)}
-LONG = {Effort.QUICK: 1024, Effort.STANDARD: 2048, Effort.DEEP: 4096}
+LONG = {Effort.QUICK: 512, Effort.STANDARD: 2048, Effort.DEEP: 4096}
 """Most tokens of the long prompt; half of the context where that is less."""
 WORDS_PER_TOKEN = 0.5
 MOST_CONFIRMED = 3
@@ -86,6 +86,8 @@ def _base(probe: Probe, asker: _Asker) -> Trial:
         found = next((t for t in reversed(trials) if _drafted(t)), None)
         if found:
             return found
+        if drafting(probe.facts.self_reports, [t.answer for t in trials]) is Drafting.OFF:
+            return trials[-1]
     trial = None
     for ask in (plain[-1], replace(plain[-1], alternatives=0), replace(plain[-1], alternatives=0, sampling=WARM)):
         trial = asker.trial(BASE, ask)
