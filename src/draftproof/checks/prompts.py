@@ -59,17 +59,21 @@ def ordinary(probe: Probe, n: int) -> list[Prompt]:
     return [_as_ids(probe, text) for text in ORDINARY[:n]]
 
 
+FEW_ROWS = 62
+"""Tokens of a prompt that is worked out by the same kernels as a draft: from 64 rows on, libraries take others. Room for a
+draft of 48 tokens after a match of 12."""
+
 MARKERS = ("zanthorel", "quibblemir", "dreskilow", "fomulanty", "pelgravix", "mirovandu", "ostrekline", "yablotern")
 
 
 def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
     """Up to eight prompts that repeat themselves, each with a word that stands in no other one ("" for a small vocabulary:
-    there the block of letters itself is in no other one). Long enough for a draft of 48 tokens.
+    there the block of letters itself is in no other one).
     """
     if is_small(probe):
         return [("", _letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
     texts = [(word, f"The code word is {word}. " * 10 + "The code word is") for word in MARKERS[:n]]
-    return [(word, _as_ids(probe, text)) for word, text in texts]
+    return [(word, _as_ids(probe, text)[-FEW_ROWS:] if probe.facts.token_prompts else text) for word, text in texts]
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:

@@ -37,9 +37,10 @@ class Evidence:
     """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
-    itself), without the prompt cache, whose numerics are a matter of `randomness/history`; more often where they differ. `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the
-    one-token oracle: `law`, token id to probability of token 1; `chance`, an upper bound for the probability of the first
-    seeded answer (None: not known). `noise`: of the server's laws in nats, None where it was not needed.
+    itself), more often where they differ; without the prompt cache, whose numerics are a matter of `randomness/history`.
+    `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
+    `noise`: of the server's laws in nats, None where it was not needed.
     """
 
     reports: Reports
