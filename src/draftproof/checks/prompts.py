@@ -72,7 +72,7 @@ def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
     """
     if is_small(probe):
         return [("", _letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
-    texts = [(word, f"The code word is {word}. " * 10 + "The code word is") for word in MARKERS[:n]]
+    texts = [(word, f"{word}, {LIST}.\n" * 5 + f"{word},") for word in MARKERS[:n]]
     return [(word, _as_ids(probe, text)[-FEW_ROWS:] if probe.facts.token_prompts else text) for word, text in texts]
 
 

@@ -27,8 +27,8 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Cell, Finding, Judgement, Table, Verdict
 
 TOKENS = 32
-STOPS = {Effort.QUICK: (6, 7), Effort.STANDARD: (4, 5, 6, 7), Effort.DEEP: (3, 4, 5, 6, 7, 8, 9)}
-"""After how many tokens a stop string ends the answer: neighbours, so that one of them lies inside an accepted draft."""
+STOPS = {Effort.QUICK: (2, 3), Effort.STANDARD: (2, 3, 4, 6), Effort.DEEP: (2, 3, 4, 5, 6, 7, 8, 9)}
+"""After how many tokens a stop string ends the answer: few, so that an accepted draft that goes on beyond it stands out."""
 SETTLE_S, TRIES = 0.5, 3
 
 Moved = tuple[tuple[str, float], ...]
@@ -245,7 +245,8 @@ _NONE = made.answer(_TOKENS)
 CHECK = Check(
     name="self_report/accounting",
     claim="Counts of drafted, accepted and generated tokens add up, agree in all places, and end where the answer ends.",
-    blind_to="Drafts that are not counted anywhere; totals while others use the server.",
+    blind_to="Drafts that are not counted anywhere; accepted ones beyond a stop string that are fewer than the tokens before "
+    "it; totals while others use the server.",
     remedy="Do not compute speed-ups or bills from the counts found wrong.",
     aspects=("counters",),
     evidence=Evidence,
