@@ -49,8 +49,8 @@ def verify(
 
     p: float[k + 1, vocab], the target's laws after 0 .. k drafted tokens, shaped by the samplers. draft: k tokens.
     q: float[k, vocab], the laws that they were *drawn* from, shaped likewise; None for drafts that were looked up or
-    are a likeliest token. rule: "rejection", "match" or "greedy". `position` is the place of the first token in the answer: with `seed` it
-    decides all chance. Raises ValueError for arrays that are no laws or do not fit, UsageError for an unknown rule.
+    are a likeliest token. rule: "rejection", "match" or "greedy". `position` is the place of the first token in the answer:
+    with `seed` it decides all chance. Raises ValueError for arrays that are no laws or do not fit, UsageError for an unknown rule.
     """
     target, drawn = _laws(p, len(draft) + 1, "p"), None if q is None else _laws(q, len(draft), "q")
     if drawn is not None and drawn.size and drawn.shape[1] != target.shape[1]:
