@@ -7,7 +7,7 @@ from draftproof.checks.logprobs import placeholder, presence, rescored, units, w
 from draftproof.checks.randomness import seeds
 from draftproof.checks.sampling import distribution, greedy_parity
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
-from draftproof.checks.stopping import budget
+from draftproof.checks.stopping import budget, stop_string
 
 CHECKS: tuple[AnyCheck, ...] = (
     placeholder.CHECK,
@@ -19,6 +19,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     distribution.CHECK,
     seeds.CHECK,
     budget.CHECK,
+    stop_string.CHECK,
     speculation_observed.CHECK,
     speculation_reported.CHECK,
     speculation_switch.CHECK,

@@ -76,10 +76,11 @@ class LiveProbe:
 
     def once(self, asks: Sequence[Ask]) -> list[Completion]:
         """As `ask` for each, in order; what was asked before by `once` is not sent again."""
-        for ask in asks:
+        routed = [self._routed(ask) for ask in asks]
+        for ask in routed:
             if ask not in self._answered:
                 self._answered[ask] = self.ask(ask)
-        return [self._answered[ask] for ask in asks]
+        return [self._answered[ask] for ask in routed]
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered. Raises TargetError where there is none."""
@@ -132,9 +133,12 @@ class LiveProbe:
             return ask
         takes_ids = isinstance(ask.prompt, str)
         for route in self.facts.routes or self.dialect.routes:
+            if ask.echo and route not in self.dialect.prompt_routes:
+                continue
             if takes_ids or route in self.dialect.token_routes:
                 return replace(ask, route=route)
-        raise InstrumentError(f"No route of this {self.facts.dialect} server takes token ids.")
+        wanted = "gives logprobs of the prompt" if ask.echo else "takes token ids"
+        raise InstrumentError(f"No route of this {self.facts.dialect} server {wanted}.")
 
     def _pieces(self, ask: Ask) -> Iterator[Ask]:
         """Requests that together give `ask.count` answers."""

@@ -35,7 +35,7 @@ def collect(probe: Probe) -> Evidence:
     cells = [replace(ask, stream=stream) for ask in routed for stream in (False, True)]
     cells += [replace(ask, alternatives=0) for ask in routed[1::2]]
     cells += [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
-    return Evidence(probe.facts.self_reports, tuple(probe.ask(cell) for cell in cells))
+    return Evidence(probe.facts.self_reports, tuple(probe.once(cells)))
 
 
 def _cell(answer: Completion) -> str:
