@@ -93,6 +93,19 @@ def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[O
     return tuple(rows)
 
 
+def fresh_row(probe: Probe, context: Prompt) -> OracleRow | None:
+    """The oracle's row with the whole context worked out anew, in as few batches as the server can; None where it cannot be told to.
+
+    Beside a row of `chain` or `Probe.oracle`, which read the beginning of the context from the cache, it shows the numerical noise
+    between those two ways at the length of this context.
+    """
+    if not probe.facts.uncached:
+        return None
+    ask = Ask(context, 1, min(probe.facts.max_alternatives, CHAIN_ALTERNATIVES), seed=0, extra=probe.facts.uncached)
+    one = probe.ask(ask)
+    return oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary) if one.ok and one.tokens else None
+
+
 def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[Scored, ...]:
     """Each token of an answer beside the oracle's row, as far as the contexts can be written down."""
     rows = chain(probe, answer, limit)

@@ -39,7 +39,8 @@ def is_small(probe: Probe) -> bool:
     return probe.facts.token_prompts and size is not None and size <= SMALL_VOCABULARY
 
 
-def _letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
+def letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
+    """n arbitrary letters of a small vocabulary, the same for the same seed."""
     assert probe.facts.vocabulary is not None
     return tuple(random.Random(seed).choices(range(probe.facts.vocabulary), k=n))
 
@@ -47,7 +48,7 @@ def _letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
 def repeating(probe: Probe) -> Prompt:
     """A prompt whose likely continuation repeats what is in it."""
     if is_small(probe):
-        return _letters(probe, BLOCK, 80) * 2
+        return letters(probe, BLOCK, 80) * 2
     return _as_ids(probe, REPEATING)
 
 
@@ -55,8 +56,13 @@ def ordinary(probe: Probe, n: int) -> list[Prompt]:
     """Up to five prompts of ordinary text (for a small vocabulary: arbitrary letters, the first the story's own `bcdbc`)."""
     if is_small(probe):
         story = (1, 2, 3, 1, 2)
-        return [story, *(_letters(probe, 6, seed) for seed in range(1, n))]
+        return [story, *(letters(probe, 6, seed) for seed in range(1, n))]
     return [_as_ids(probe, text) for text in ORDINARY[:n]]
+
+
+def longer(probe: Probe) -> Prompt:
+    """All five ordinary texts in one: about 50 tokens, hardly one of them foreseeable."""
+    return _as_ids(probe, " ".join(ORDINARY))
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:
@@ -70,7 +76,7 @@ def _quoted(text: str) -> str:
 
 
 def _letter_names(probe: Probe) -> dict[int, str]:
-    row = probe.oracle(_letters(probe, 4, 3))
+    row = probe.oracle(letters(probe, 4, 3))
     return dict(zip(row.ids, row.texts, strict=True))
 
 
@@ -81,7 +87,7 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
     if not is_small(probe):
         return _as_ids(probe, COPIED), _quoted(LINE)
     names = _letter_names(probe)
-    block = _letters(probe, BLOCK, 81)
+    block = letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
     return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
