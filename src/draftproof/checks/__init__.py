@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftproof.checks.check import AnyCheck
-from draftproof.checks.logprobs import placeholder, presence, prompt, rescored, streaming, units, well_formed
+from draftproof.checks.logprobs import encoding, placeholder, presence, prompt, rescored, streaming, units, well_formed
 from draftproof.checks.randomness import seeds
 from draftproof.checks.sampling import distribution, greedy_parity
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
@@ -17,6 +17,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     units.CHECK,
     prompt.CHECK,
     streaming.CHECK,
+    encoding.CHECK,
     greedy_parity.CHECK,
     distribution.CHECK,
     seeds.CHECK,

@@ -94,7 +94,7 @@ def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[O
 
 
 def fresh_row(probe: Probe, context: Prompt) -> OracleRow | None:
-    """The oracle's row with the whole context worked out anew, in as few batches as the server can; None where it cannot be told to.
+    """The oracle's row with the whole context worked out anew; None where the server cannot be told to.
 
     Beside a row of `chain` or `Probe.oracle`, which read the beginning of the context from the cache, it shows the numerical noise
     between those two ways at the length of this context.

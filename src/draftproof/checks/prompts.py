@@ -24,6 +24,9 @@ REPEATING = "Repeat:\n" + f"{LIST}.\n" * 5 + "alpha, beta,"
 LINE = f" {LIST}, iota, kappa, lambda, mu."
 COPIED = f"List:{LINE}\nList:{LINE}\nList:"
 
+FOREIGN = "🦙🌍 東京 né 🙂你好"
+"""Characters of one to four bytes, most of which vocabularies split."""
+
 ORDINARY = (
     "The lighthouse keeper wrote in his diary that",
     "To make bread at home you first need",
@@ -63,6 +66,12 @@ def ordinary(probe: Probe, n: int) -> list[Prompt]:
 def longer(probe: Probe) -> Prompt:
     """All five ordinary texts in one: about 50 tokens, hardly one of them foreseeable."""
     return _as_ids(probe, " ".join(ORDINARY))
+
+
+def foreign(probe: Probe) -> tuple[Prompt, str, str]:
+    """A prompt to be continued by characters of several bytes, the same as text, and the grammar that forces them or ""."""
+    text = f"{FOREIGN}\n" * 4
+    return _as_ids(probe, text), text, _quoted(FOREIGN) if probe.facts.grammar else ""
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:
@@ -122,3 +131,21 @@ def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float)
         prompt, grammar = copied
         asks += [Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)] * 2
     return asks
+
+
+SHARED_TOKENS = 48
+SHARED_ALTERNATIVES = 5
+
+
+def shared(probe: Probe, temperature: float) -> list[Ask]:
+    """The requests of `forcing` whose answers several checks read (`Probe.once`): with logprobs, prompts worked out anew."""
+    wanted = min(SHARED_ALTERNATIVES, probe.facts.max_alternatives)
+    asks = forcing(probe, tokens=SHARED_TOKENS, alternatives=wanted, temperature=temperature)
+    return [replace(ask, extra=probe.facts.uncached) for ask in asks]
+
+
+def elsewhere(probe: Probe) -> list[Ask]:
+    """The repeating prompt of `shared` at temperature 0 on every further route that can be given it."""
+    ask = shared(probe, 0.0)[1]
+    routed = (on_route(probe, ask, route) for route in probe.facts.routes[1:])
+    return [ask for ask in routed if ask is not None]

@@ -76,11 +76,10 @@ class LiveProbe:
 
     def once(self, asks: Sequence[Ask]) -> list[Completion]:
         """As `ask` for each, in order; what was asked before by `once` is not sent again."""
-        routed = [self._routed(ask) for ask in asks]
-        for ask in routed:
+        for ask in asks:
             if ask not in self._answered:
                 self._answered[ask] = self.ask(ask)
-        return [self._answered[ask] for ask in routed]
+        return [self._answered[ask] for ask in asks]
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered. Raises TargetError where there is none."""

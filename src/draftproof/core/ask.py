@@ -43,7 +43,7 @@ class Completion:
     """One answer, parsed. What the server did not say is None.
 
     `tokens` holds the logprob entries in order (() when there are none); `token_ids` the ids of all generated tokens.
-    `prompt` holds the entries of the prompt's own tokens (`Ask.echo`); `text` then begins with the prompt where the server echoes it.
+    `prompt` holds the entries of the prompt's own tokens (`Ask.echo`; `text` then begins with the prompt, if the server echoes it).
     `drafted`/`accepted` are the answer's own draft counters; `claims` what it says of its own settings (flat: name to value).
     `arrivals` are seconds from sending to each event that carried text (streamed answers only);
     `event_tokens` the number of logprob entries in each of those events.

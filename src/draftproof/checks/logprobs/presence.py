@@ -34,8 +34,8 @@ def collect(probe: Probe) -> Evidence:
     routed = [r for route in probe.facts.routes for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
     cells = [replace(ask, stream=stream) for ask in routed for stream in (False, True)]
     cells += [replace(ask, alternatives=0) for ask in routed[1::2]]
-    copies = [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
-    return Evidence(probe.facts.self_reports, (*probe.once(cells), *map(probe.ask, copies)))
+    cells += [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
+    return Evidence(probe.facts.self_reports, tuple(probe.ask(cell) for cell in cells))
 
 
 def _cell(answer: Completion) -> str:

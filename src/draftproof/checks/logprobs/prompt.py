@@ -192,7 +192,9 @@ def _findings(evidence: Evidence, limit: float) -> Iterator[Finding]:
         lag = _shifted(evidence, limit)
         where = {1: "the next token", -1: "the token before"}.get(lag, "")
         told = f"{true:.4f}" if true is not None else f"at most {ceiling:.4f}"
-        text = f"{len(wrong)} of {len(evidence.places)} values are wrong, such as {value:.4f} where the oracle has {told}"
+        text = (
+            f"{len(wrong)} of {len(evidence.places)} values are wrong, such as {value:.4f} where the oracle has {told}"
+        )
         text += f"; they stand at {where}" if where else ""
         yield Finding("SHIFTED" if lag else "CORRUPT", text, exchange)
     for other, text in _moved(evidence, limit):
@@ -235,7 +237,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
     if not scored:
         text = "no token of the prompt could be asked again"
-        return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts whose tokens can be written down")
+        return Judgement(
+            Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts whose tokens can be written down"
+        )
     summary = f"{got} tokens of the prompt have logprobs; {len(scored)} asked again differ by {worst:.1e} nat at most"
     return Judgement(Verdict.PASS, summary, measured=measured, tables=tables)
 

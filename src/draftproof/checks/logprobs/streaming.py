@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing, on_route
+from draftproof.checks.prompts import elsewhere, shared
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -17,7 +17,7 @@ from draftproof.core.sampling import GREEDY
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 16
+REPEATS = 1
 TOLERANCE, NOISES = 0.05, 20
 """Nats by which two requests may differ, or so many times the RMS difference of two whole answers."""
 NOISE_LIMIT = 0.05
@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`streams`: a whole answer and a streamed one, per route and prompt; `repeats`: two whole ones, for the noise of repetition."""
+    """`streams`: a whole answer and a streamed one, per route and prompt; `repeats`: two whole ones, for the noise."""
 
     reports: Reports
     streams: tuple[Pair, ...]
@@ -42,14 +42,11 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(5, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
-    routed = [r for route in probe.facts.routes for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
-    routed += [replace(ask, route=probe.facts.routes[0]) for ask in asks[3:]]
-    wholes = probe.once(routed)
-    # Asked between the whole and the streamed one: what the first request paid for a cold cache shows here, not there.
-    repeats = [Pair(whole, probe.ask(whole.ask)) for whole in wholes[:2]]
-    streamed = probe.once([replace(ask, stream=True) for ask in routed])
+    forced = shared(probe, 0.0)
+    asks = [forced[1], *elsewhere(probe), *forced[3:]]
+    wholes = probe.once(asks)
+    repeats = [Pair(whole, probe.ask(whole.ask)) for whole in wholes[:REPEATS]]
+    streamed = probe.once([replace(ask, stream=True) for ask in asks])
     streams = tuple(Pair(whole, stream) for whole, stream in zip(wholes, streamed, strict=True))
     return Evidence(probe.facts.self_reports, streams, tuple(repeats))
 
@@ -72,17 +69,16 @@ def _values(token: TokenRecord) -> dict[int | str, float]:
     return values
 
 
-def _difference(a: TokenRecord, b: TokenRecord) -> float:
-    """The largest difference in nats between the values of two entries; infinite where one of them lacks its own.
+def _differences(a: TokenRecord, b: TokenRecord) -> list[float]:
+    """The differences in nats between the values of two entries; infinite where one of them lacks its own.
 
     The least likely entries of two lists may be others, where they are as likely as each other.
     """
     if (a.logprob is None) != (b.logprob is None) or bool(a.alternatives) != bool(b.alternatives):
-        return math.inf
+        return [math.inf]
     mine, theirs = _values(a), _values(b)
     least = max(min(mine.values(), default=0.0), min(theirs.values(), default=0.0))
-    keys = mine.keys() | theirs.keys()
-    return max((abs(mine.get(k, least) - theirs.get(k, least)) for k in keys), default=0.0)
+    return [abs(mine.get(k, least) - theirs.get(k, least)) for k in mine.keys() | theirs.keys()]
 
 
 def _common(pair: Pair) -> list[tuple[TokenRecord, TokenRecord]]:
@@ -96,11 +92,13 @@ def _common(pair: Pair) -> list[tuple[TokenRecord, TokenRecord]]:
 
 
 def _noise(repeats: Sequence[Pair]) -> float:
-    """RMS difference in nats of the tokens' own values, the worst of the pairs."""
+    """RMS difference in nats of all values of the lists, the worst of the pairs.
+
+    Not of the drawn tokens alone: at temperature 0 they are likely, and the value of a likely token hardly moves.
+    """
     found = [0.0]
     for pair in repeats:
-        both = [(a.logprob, b.logprob) for a, b in _common(pair)]
-        squares = [(x - y) ** 2 for x, y in both if x is not None and y is not None]
+        squares = [d * d for a, b in _common(pair) for d in _differences(a, b) if math.isfinite(d)]
         if squares:
             found.append(math.sqrt(math.fsum(squares) / len(squares)))
     return max(found)
@@ -138,12 +136,21 @@ def _faults(pair: Pair, limit: float) -> Iterator[tuple[str, str]]:
         return  # Two texts from here on: only what stands before can be compared, and it was found equal or not below.
     if present < expected:
         silent = sum(map(_absent, stream.tokens))
-        yield "MISSING", f"{present} logprob entries when streamed, {expected} when not; {silent} tokens of the stream have none"
+        yield (
+            "MISSING",
+            f"{present} logprob entries when streamed, {expected} when not; {silent} tokens of the stream have none",
+        )
         return
     if present > expected or len(common) < expected:
-        yield "STREAM_DIFFERS", f"other tokens when streamed, from token {len(common) + 1} on, where no near-tie explains it"
+        yield (
+            "STREAM_DIFFERS",
+            f"other tokens when streamed, from token {len(common) + 1} on, where no near-tie explains it",
+        )
     elif stream.text != whole.text:
-        yield "STREAM_DIFFERS", f"the text of the stream is {stream.text[:60]!r}, that of the whole answer {whole.text[:60]!r}"
+        yield (
+            "STREAM_DIFFERS",
+            f"the text of the stream is {stream.text[:60]!r}, that of the whole answer {whole.text[:60]!r}",
+        )
     if _copied(stream, whole):
         yield "COPIED", "the tokens of one event carry one and the same list of alternatives"
         return
@@ -151,7 +158,7 @@ def _faults(pair: Pair, limit: float) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_values(common: Sequence[tuple[TokenRecord, TokenRecord]], limit: float) -> Iterator[tuple[str, str]]:
-    wrong = [(n, a, b) for n, (a, b) in enumerate(common) if _difference(a, b) > limit]
+    wrong = [(n, a, b) for n, (a, b) in enumerate(common) if max(_differences(a, b), default=0.0) > limit]
     if wrong:
         n, a, b = wrong[0]
         told = f"token {n + 1} has {_told(b)} when streamed, {_told(a)} when not"
@@ -215,7 +222,7 @@ def _table(streams: Sequence[Pair]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 4 * len(facts.routes) + (4 if facts.grammar else 2)
+    return 2 * len(facts.routes) + REPEATS + (2 if facts.grammar else 0)
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.4, 0.15, 0.1), (0.02, 0.08, 0.7, 0.15, 0.05))
@@ -317,13 +324,9 @@ CHECK = Check(
             _of(_pair(_moved(0.2)), repeats=(_pair(_moved(0.02)),)),
             Verdict.PASS,
         ),
-        Example(
-            "another token at a near-tie", _of(_pair((_TIED[0], made.true_token(0)), whole=_TIED)), Verdict.PASS
-        ),
+        Example("another token at a near-tie", _of(_pair((_TIED[0], made.true_token(0)), whole=_TIED)), Verdict.PASS),
         Example("refused when streamed", _of(_REFUSED), Verdict.NOT_APPLICABLE),
-        Example(
-            "too noisy to judge", _of(_pair(_TOKENS), repeats=(_pair(_moved(0.2)),)), Verdict.INCONCLUSIVE
-        ),
+        Example("too noisy to judge", _of(_pair(_TOKENS), repeats=(_pair(_moved(0.2)),)), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _of(_pair(_TOKENS, drafted=None)), Verdict.INCONCLUSIVE),
         Example("nothing came", _of(), Verdict.INCONCLUSIVE),
     ),

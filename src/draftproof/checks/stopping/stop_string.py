@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing, is_chat, is_small
+from draftproof.checks.prompts import is_chat, is_small, shared
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 16
 WIDTHS = range(2, 7)
 """How many tokens a stop string is made of: the fewest that stand nowhere before it."""
 
@@ -51,15 +50,14 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(5, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
+    asks = shared(probe, 0.0)
     starts = STARTS[Effort.QUICK if probe.effort is Effort.QUICK else Effort.STANDARD]
     greedy = [
         trial
         for free, places in zip(probe.once([asks[0], asks[-1]]), starts, strict=True)
         for trial in _trials(probe, free, places)
     ]
-    free = probe.once([replace(asks[0], sampling=NEUTRAL)])[0]
+    free = probe.once(shared(probe, 1.0)[:1])[0]
     seeded = next(iter(_trials(probe, free, (2,))), None) if probe.facts.seeds else None
     again = probe.ask(free.ask) if seeded is not None and _diverged(seeded) else None
     return Evidence(probe.facts.self_reports, tuple(greedy), seeded, again, _ended(probe))
@@ -134,11 +132,17 @@ def _faults(trial: Trial, *, keeps: bool) -> Iterator[tuple[str, str]]:
     if answer.text == before or (keeps and _kept(trial)):
         yield from _miscounts(trial)
         if answer.finish == "length":
-            yield "WRONG_FINISH", f"the answer ended at its stop string {stop!r} and says that it was cut for its length"
+            yield (
+                "WRONG_FINISH",
+                f"the answer ended at its stop string {stop!r} and says that it was cut for its length",
+            )
     elif len(answer.text) > len(before):
         yield "STOP_PASSED", f"the text goes on after {before!r}, where the stop string {stop!r} begins"
     else:
-        yield "TEXT_LOST", f"of the text before the stop string {stop!r} the end is missing: {before[len(answer.text) :]!r}"
+        yield (
+            "TEXT_LOST",
+            f"of the text before the stop string {stop!r} the end is missing: {before[len(answer.text) :]!r}",
+        )
 
 
 def _miscounts(trial: Trial) -> Iterator[tuple[str, str]]:
@@ -274,9 +278,7 @@ CHECK = Check(
         ),
         Example("the whole draft charged", _of(_stopped("cd", "aba", 5, 5, 7)), Verdict.FAIL, ("MISCOUNT",)),
         Example("a token before the stop lost", _of(_stopped("cd", "ab", 5, 5, 5)), Verdict.FAIL, ("TEXT_LOST",)),
-        Example(
-            "an entry lost with the stop word", _of(_stopped("cd", "aba", 2, 5, 5)), Verdict.FAIL, ("MISCOUNT",)
-        ),
+        Example("an entry lost with the stop word", _of(_stopped("cd", "aba", 2, 5, 5)), Verdict.FAIL, ("MISCOUNT",)),
         Example("called a cut", _of(_stopped("cd", "aba", 5, 5, 5, "length")), Verdict.FAIL, ("WRONG_FINISH",)),
         Example(
             "left in the text only where it ends a draft",
