@@ -45,6 +45,8 @@ def collect(probe: Probe) -> Evidence:
     forced = shared(probe, 0.0)
     asks = [forced[1], *elsewhere(probe), *forced[3:]]
     wholes = probe.once(asks)
+    if not probe.facts.uncached:  # the first answers found no prompt in the cache; all later ones do, the streams too
+        wholes = [probe.ask(ask) for ask in asks]
     repeats = [Pair(whole, probe.ask(whole.ask)) for whole in wholes[:REPEATS]]
     streamed = probe.once([replace(ask, stream=True) for ask in asks])
     streams = tuple(Pair(whole, stream) for whole, stream in zip(wholes, streamed, strict=True))
@@ -222,7 +224,8 @@ def _table(streams: Sequence[Pair]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * len(facts.routes) + REPEATS + (2 if facts.grammar else 0)
+    asks = len(facts.routes) + (1 if facts.grammar else 0)
+    return (2 if facts.uncached else 3) * asks + REPEATS
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.4, 0.15, 0.1), (0.02, 0.08, 0.7, 0.15, 0.05))
