@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from draftproof.checks.check import AnyCheck
-from draftproof.checks.logprobs import placeholder, presence, rescored, units, well_formed
+from draftproof.checks.logprobs import encoding, placeholder, presence, prompt, rescored, streaming, units, well_formed
 from draftproof.checks.randomness import seeds
 from draftproof.checks.sampling import distribution, greedy_parity
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
-from draftproof.checks.stopping import budget
+from draftproof.checks.stopping import budget, stop_string
 
 CHECKS: tuple[AnyCheck, ...] = (
     placeholder.CHECK,
@@ -15,10 +15,14 @@ CHECKS: tuple[AnyCheck, ...] = (
     well_formed.CHECK,
     rescored.CHECK,
     units.CHECK,
+    prompt.CHECK,
+    streaming.CHECK,
+    encoding.CHECK,
     greedy_parity.CHECK,
     distribution.CHECK,
     seeds.CHECK,
     budget.CHECK,
+    stop_string.CHECK,
     speculation_observed.CHECK,
     speculation_reported.CHECK,
     speculation_switch.CHECK,

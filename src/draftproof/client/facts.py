@@ -116,6 +116,7 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         slots=said.slots,
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
+        prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
         notes=said.notes,
     )

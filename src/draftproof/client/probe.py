@@ -134,9 +134,12 @@ class LiveProbe:
             return ask
         takes_ids = isinstance(ask.prompt, str)
         for route in self.facts.routes or self.dialect.routes:
+            if ask.echo and route not in self.dialect.prompt_routes:
+                continue
             if takes_ids or route in self.dialect.token_routes:
                 return replace(ask, route=route)
-        raise InstrumentError(f"No route of this {self.facts.dialect} server takes token ids.")
+        wanted = "gives logprobs of the prompt" if ask.echo else "takes token ids"
+        raise InstrumentError(f"No route of this {self.facts.dialect} server {wanted}.")
 
     def _pieces(self, ask: Ask) -> Iterator[Ask]:
         """Requests that together give `ask.count` answers."""

@@ -51,6 +51,7 @@ class LlamaServer:
     token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
     batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     grammar_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    prompt_routes: tuple[str, ...] = (COMPLETIONS,)
     reports_drafts: bool = True
     uncached: tuple[tuple[str, Scalar], ...] = (("cache_prompt", False),)
 
@@ -86,6 +87,10 @@ class LlamaServer:
             body["post_sampling_probs"] = True
         if ask.grammar:
             body["grammar"] = ask.grammar
+        if ask.stop:
+            body["stop"] = list(ask.stop)
+        if ask.echo:
+            body["echo"] = True
         body.update(ask.extra)
         if isinstance(body.get("stop"), str):
             body["stop"] = [body["stop"]]  # the native route ignores a stop that is no list
