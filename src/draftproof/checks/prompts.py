@@ -71,7 +71,18 @@ def longer(probe: Probe) -> Prompt:
 def foreign(probe: Probe) -> tuple[Prompt, str, str]:
     """A prompt to be continued by characters of several bytes, the same as text, and the grammar that forces them or ""."""
     text = f"{FOREIGN}\n" * 4
-    return _as_ids(probe, text), text, _quoted(FOREIGN) if probe.facts.grammar else ""
+    return _as_ids(probe, text), text, quoted(FOREIGN) if probe.facts.grammar else ""
+MARKERS = ("zanthorel", "quibblemir", "dreskilow", "fomulanty", "pelgravix", "mirovandu", "ostrekline", "yablotern")
+
+
+def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
+    """Up to eight prompts that repeat themselves, each with a word that stands in no other one ("" for a small vocabulary:
+    there the block of letters itself is in no other one).
+    """
+    if is_small(probe):
+        return [("", letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
+    texts = [(word, f"The code word is {word}. " * 4 + "The code word is") for word in MARKERS[:n]]
+    return [(word, _as_ids(probe, text)) for word, text in texts]
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:
@@ -79,7 +90,8 @@ def _as_ids(probe: Probe, text: str) -> Prompt:
     return ids or text
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """The grammar (GBNF) that allows this one text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'root ::= "{escaped}"'
 
@@ -94,12 +106,12 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
     if not probe.facts.grammar:
         return None
     if not is_small(probe):
-        return _as_ids(probe, COPIED), _quoted(LINE)
+        return _as_ids(probe, COPIED), quoted(LINE)
     names = _letter_names(probe)
     block = letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
-    return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
+    return block * 2 + block[:1], quoted("".join(names[i] for i in block[1:]))
 
 
 def is_chat(route: str) -> bool:
