@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder, presence, rescored, units, well_formed
 from draftproof.checks.randomness import seeds
-from draftproof.checks.sampling import distribution, greedy_parity
+from draftproof.checks.sampling import distribution, greedy_parity, parameters
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
 from draftproof.checks.stopping import budget
 
@@ -17,6 +17,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     units.CHECK,
     greedy_parity.CHECK,
     distribution.CHECK,
+    parameters.CHECK,
     seeds.CHECK,
     budget.CHECK,
     speculation_observed.CHECK,
