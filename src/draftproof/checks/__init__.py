@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder, presence, rescored, units, well_formed
 from draftproof.checks.randomness import seeds
-from draftproof.checks.sampling import distribution, greedy_parity, parameters
+from draftproof.checks.sampling import distribution, greedy_parity, parameters, temperature
 from draftproof.checks.self_report import speculation_observed, speculation_reported, speculation_switch
 from draftproof.checks.stopping import budget
 
@@ -18,6 +18,7 @@ CHECKS: tuple[AnyCheck, ...] = (
     greedy_parity.CHECK,
     distribution.CHECK,
     parameters.CHECK,
+    temperature.CHECK,
     seeds.CHECK,
     budget.CHECK,
     speculation_observed.CHECK,
