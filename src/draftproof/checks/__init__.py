@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import encoding, placeholder, presence, prompt, rescored, streaming, units, well_formed
 from draftproof.checks.randomness import batch_mates, concurrency, history, seeds
-from draftproof.checks.sampling import distribution, greedy_parity
+from draftproof.checks.sampling import distribution, greedy_parity, parameters, temperature
 from draftproof.checks.self_report import (
     acceptance_rule,
     accounting,
@@ -27,6 +27,8 @@ CHECKS: tuple[AnyCheck, ...] = (
     encoding.CHECK,
     greedy_parity.CHECK,
     distribution.CHECK,
+    parameters.CHECK,
+    temperature.CHECK,
     seeds.CHECK,
     history.CHECK,
     concurrency.CHECK,
