@@ -21,19 +21,20 @@ PASS, FAIL, NA, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABL
 COLUMNS = (
     "logprobs/placeholder",
     "logprobs/rescored",
+    "logprobs/streaming",
     "sampling/distribution",
     "sampling/greedy_parity",
     "self_report/speculation_reported",
     "self_report/speculation_switch",
 )
 EXPECTED = {
-    "no draft": (PASS, PASS, PASS, PASS, PASS, NA),
-    "draft-simple": (FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "draft-simple, probabilistic": (FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "ngram-simple": (FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "ngram-mod": (FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "synth_len": (FAIL, FAIL, FAIL, FAIL, FAIL, NA),
-    "synth_rates": (FAIL, FAIL, FAIL, FAIL, FAIL, NA),
+    "no draft": (PASS, PASS, PASS, PASS, PASS, PASS, NA),
+    "draft-simple": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "draft-simple, probabilistic": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "ngram-simple": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "ngram-mod": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
+    "synth_len": (FAIL, FAIL, FAIL, FAIL, FAIL, FAIL, NA),
+    "synth_rates": (FAIL, FAIL, FAIL, FAIL, FAIL, FAIL, NA),
 }
 
 
@@ -61,6 +62,10 @@ def test_every_mode_gets_its_verdicts(mode: str, pair: tuple[Path, Path], tmp_pa
     assert report.exit_code == (0 if mode == "no draft" else 1)
     assert found["randomness/seeds"] is PASS
     assert found["stopping/budget"] is PASS
+    assert found["stopping/stop_string"] is PASS, summary(report, "stopping/stop_string")
+    assert found["logprobs/encoding"] is PASS, summary(report, "logprobs/encoding")
+    assert found["logprobs/prompt"] is NA
+    assert summary(report, "logprobs/prompt").startswith("not offered, without a word")
 
 
 @pytest.mark.parametrize("mode", ["synth_len", "synth_rates"])
