@@ -50,6 +50,8 @@ SERVERS: Mapping[str, Facts] = {
         token_prompts=True,
         max_alternatives=8,
         batch_seeds=8,
+        batch_prompts=64,
+        batch_draws=64,
         grammar=True,
         countable="countable-8",
     ),
