@@ -48,12 +48,22 @@ def collect(probe: Probe) -> Evidence:
     ask = common.drafting_ask(asks, probe.once(asks))
     trials = [Trial("", None, probe.once([ask])[0])]
     if drafts(trials[0].answer):
-        trials += [
-            Trial(field, value, probe.ask(replace(ask, extra=(*ask.extra, (field, value)))))
-            for field, value in (NONSENSE, *SPELLINGS)
-        ]
+        trials += [*_tried(probe, ask, (NONSENSE,)), *_spellings(probe, ask)]
         trials.append(Trial("", None, probe.ask(ask)))
     return Evidence(probe.facts.self_reports, tuple(trials))
+
+
+def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
+    """Every spelling in one request; each alone where that does anything: is refused, stops the drafting, or shows in the claims."""
+    answer = probe.ask(replace(ask, extra=(*ask.extra, *SPELLINGS)))
+    claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
+    if answer.ok and drafts(answer) and not claimed:
+        return [Trial(field, value, answer) for field, value in SPELLINGS]
+    return _tried(probe, ask, SPELLINGS)
+
+
+def _tried(probe: Probe, ask: Ask, fields: Sequence[tuple[str, Scalar]]) -> list[Trial]:
+    return [Trial(name, value, probe.ask(replace(ask, extra=(*ask.extra, (name, value))))) for name, value in fields]
 
 
 def _echo(trial: Trial) -> Scalar:
@@ -118,7 +128,7 @@ def _judged(
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return len(SPELLINGS) + 2
+    return 3
 
 
 _TOKENS = [made.true_token(n % 3) for n in range(6)]
