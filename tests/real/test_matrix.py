@@ -1,7 +1,7 @@
 """The auditor on a real llama-server, in every mode: what it must find, and what it must not.
 
-The seeds of the audits are fixed, so that a verdict is the same on every run on one machine. By the audits' error budget a
-sound aspect fails at most once in a million audits; a pass of a faulty one is bounded by each check's statement.
+The seeds of the audits are fixed; where draws cannot be replayed from them, most samples are drawn without a seed. By the audits'
+error budget a sound aspect fails at most once in a million audits; a pass of a faulty one is bounded by each check's statement.
 """
 
 from __future__ import annotations

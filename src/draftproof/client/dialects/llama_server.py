@@ -127,7 +127,7 @@ class LlamaServer:
             return refusal(ask, exchange)
         answers = {_index(a): a for a in field.objs(body if isinstance(body, list) else [body], "the answer")}
         all_answers(ask, exchange, answers)
-        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.count)]
+        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.answers)]
 
     def tokenize_call(self, text: str) -> Call | None:
         return Call.of("/tokenize", {"content": text, "add_special": False})
@@ -140,7 +140,8 @@ class LlamaServer:
 
 
 def _prompt(ask: Ask, route: str) -> dict[str, Any]:
-    prompt = ask.prompt if isinstance(ask.prompt, str) else list(ask.prompt)
+    prompts = [p if isinstance(p, str) else list(p) for p in (ask.prompt, *ask.also)]
+    prompt = prompts if ask.also else prompts[0]
     if route == NATIVE:
         return {"prompt": prompt, "n_predict": ask.max_tokens, "n_probs": ask.alternatives, "return_tokens": True}
     logprobs: dict[str, Any] = {}
@@ -194,7 +195,7 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
         token_ids=ids if known else None,
-        **_ending(answer, field, bulk=ask.count > 1),
+        **_ending(answer, field, bulk=ask.answers > 1),
     )
 
 
