@@ -9,7 +9,7 @@ from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, drafts
-from draftproof.core.ask import Completion, Scalar
+from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
@@ -54,7 +54,7 @@ def collect(probe: Probe) -> Evidence:
 
 
 def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
-    """Every spelling in one request; each alone where that does anything: is refused, stops the drafting, or shows in the claims."""
+    """Every spelling in one request; each alone where that is refused, stops the drafting, or shows in the claims."""
     answer = probe.ask(replace(ask, extra=(*ask.extra, *SPELLINGS)))
     claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
     if answer.ok and drafts(answer) and not claimed:
