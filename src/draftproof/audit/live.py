@@ -19,7 +19,7 @@ from draftproof.client.http import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.core.errors import EvidenceError, TargetError, UsageError
 from draftproof.core.probe import KnownModel
-from draftproof.countable.catalogue import builtin
+from draftproof.countable.catalogue import servable
 from draftproof.countable.files import open_pair
 
 SAME_MODEL_NAT = 0.05
@@ -115,7 +115,7 @@ def _fresh_path() -> Path:
 
 
 def _known_model(probe: LiveProbe, law: Path | None) -> KnownModel | None:
-    """The pair in the folder `law`, or else the built-in one where the server is seen to run it."""
+    """The pair in the folder `law`, or else the one of the built-in kinds that the server is seen to run."""
     if law is not None:
         pair = open_pair(law)
         if not _runs(probe, pair):
@@ -124,8 +124,9 @@ def _known_model(probe: LiveProbe, law: Path | None) -> KnownModel | None:
                 "Name the folder of the model that it runs. If that is the one, its logprobs are wrong already there.",
             )
         return pair
-    pair = builtin()
-    return pair if probe.facts.vocabulary == pair.vocabulary and _runs(probe, pair) else None
+    if probe.facts.vocabulary is None:
+        return None
+    return next((pair for pair in servable(probe.facts.vocabulary) if _runs(probe, pair)), None)
 
 
 def _runs(probe: LiveProbe, pair: KnownModel) -> bool:
