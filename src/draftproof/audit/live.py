@@ -20,7 +20,7 @@ from draftproof.client.http import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.core.errors import EvidenceError, TargetError, UsageError
 from draftproof.core.probe import KnownModel, OracleRow
-from draftproof.countable.catalogue import builtin
+from draftproof.countable.catalogue import servable
 from draftproof.countable.files import open_pair
 
 SAME_MODEL_NAT = 0.05
@@ -117,12 +117,13 @@ def _fresh_path() -> Path:
 
 
 def _recognise_model(probe: LiveProbe, law: Path | None) -> None:
-    """Attaches the pair in the folder `law`, or else the built-in one where the server is seen to run it."""
-    pair = builtin() if law is None else open_pair(law)
-    if law is None and probe.facts.vocabulary != pair.vocabulary:
+    """Attaches the pair in the folder `law`, or else the one of the built-in kinds that the server is seen to run."""
+    vocabulary = probe.facts.vocabulary
+    pairs = [open_pair(law)] if law is not None else [] if vocabulary is None else list(servable(vocabulary))
+    if not pairs:
         return
     rows = _rows(probe)
-    worst = _difference(pair, rows)
+    worst, pair = min(((_difference(pair, rows), pair) for pair in pairs), key=lambda found: found[0])
     if worst > SAME_MODEL_NAT:
         if law is not None:
             raise TargetError(
