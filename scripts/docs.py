@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from draftproof.audit import all_checks, runner
+from draftproof.audit import all_checks, all_comparisons, runner
 from draftproof.audit.config import TARGET_TV
 from draftproof.audit.outcome import EXIT_CODES
 from draftproof.audit.safety import ROWS
@@ -51,17 +51,29 @@ SERVERS: Mapping[str, Facts] = {
         token_prompts=True,
         max_alternatives=8,
         batch_seeds=8,
+        batch_prompts=64,
+        batch_draws=64,
         grammar=True,
+        prompt_routes=("/v1/completions",),
         countable="countable-8",
     ),
     "any other OpenAI-compatible server": Facts(
-        "", "openai", "", routes=("/v1/completions", "/v1/chat/completions"), max_alternatives=20
+        "",
+        "openai",
+        "",
+        routes=("/v1/completions", "/v1/chat/completions"),
+        max_alternatives=20,
+        prompt_routes=("/v1/completions",),
     ),
 }
 """For which servers costs are told."""
 
 BARE = Facts("", "openai", "", seeds=False)
 """A server that can do nothing: what is not applicable to it says when a check is not."""
+
+
+def every() -> tuple[AnyCheck, ...]:
+    return (*all_checks(), *all_comparisons())
 
 
 @cache
@@ -73,7 +85,7 @@ def told() -> dict[str, Any]:
 def codes() -> dict[str, list[str]]:
     """Every code in upper case that a check may say, with the names of the checks that do ("" stands for the audit itself)."""
     found: dict[str, list[str]] = {}
-    for check in all_checks():
+    for check in every():
         for code in sorted({c for module in _modules(check) for c in _capitals(module)}):
             found.setdefault(code, []).append(check.name)
     for code in sorted(_capitals(runner)):
@@ -99,7 +111,7 @@ def _capitals(module: ModuleType) -> set[str]:
 
 
 def checks_block() -> str:
-    return "\n".join(line for check in all_checks() for line in _section(check))
+    return "\n".join(line for check in every() for line in _section(check))
 
 
 def _section(check: AnyCheck) -> Iterator[str]:

@@ -20,7 +20,12 @@ ROWS: Mapping[str, str] = {
 
 
 def safe_to_use(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[Safety, ...]:
-    """One row per aspect. "yes" needs every check of that aspect in `checks`, run and passed (or not applicable)."""
+    """One row per aspect; none at all where no check speaks to any, as in a comparison.
+
+    "yes" needs every check of that aspect in `checks`, run and passed (or not applicable).
+    """
+    if not any(c.aspects for c in checks):
+        return ()
     judgements = {o.check: o.judgement for o in outcomes}
     return tuple(
         _row(what, {c.name: _verdict(c, aspect, judgements.get(c.name)) for c in checks if aspect in c.aspects})

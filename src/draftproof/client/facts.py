@@ -27,6 +27,9 @@ WELL_KNOWN = (
     "/get_model_info",
     "/info",
 )
+_LAST_OF_MANY = "/v1/models"
+"""After it come the endpoints by which the plainest dialect, the last, tells one kind of server from another."""
+
 _KEY_REMEDY = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
 
 
@@ -41,12 +44,16 @@ def connect(
     samples: int | None = None,
     budget: Budget | None = None,
     answered: Callable[[], None] | None = None,
+    first_number: int = 1,
 ) -> LiveProbe:
     """A probe of the server at `url`, whose facts are known. `answered` is called after every request, from any thread.
+    `first_number` is that of its first exchange in the evidence.
 
     Raises UsageError for a URL that cannot be, Unreachable when nobody answers, TargetError when the answers make no LLM server.
     """
-    http = Http(url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered)
+    http = Http(
+        url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered, first_number=first_number
+    )
     try:
         survey = take_survey(http)
         dialect, evidence = recognise(http.url, survey)
@@ -58,8 +65,9 @@ def connect(
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once. One that fails is left out, unless it is the first: then nobody is there.
+    """Asks every well-known endpoint once, those that only one kind of server has not where another kind is recognised.
 
+    One that fails is left out, unless it is the first: then nobody is there.
     After one without any answer the rest are left out too: each would cost the wait for a restart.
     """
     answers: dict[str, Exchange] = {}
@@ -73,6 +81,8 @@ def take_survey(http: Http) -> Survey:
                 break
         else:
             _require_ready(http.url, answers[path])
+        if path == _LAST_OF_MANY and any(dialect.recognise(Survey(answers)) for dialect in DIALECTS[:-1]):
+            break
     return Survey(answers)
 
 
@@ -112,6 +122,7 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         slots=said.slots,
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
+        prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
         notes=said.notes,
     )

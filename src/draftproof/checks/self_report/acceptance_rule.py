@@ -8,22 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states
-from draftproof.checks.prompts import ordinary
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.self_report.acceptance import RULES, Count, accepted
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Completion
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, Probe
-from draftproof.core.sampling import NEUTRAL
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 from draftproof.countable.catalogue import builtin
 
-TOKENS = 48
-REQUESTS = {Effort.QUICK: 3, Effort.STANDARD: 8, Effort.DEEP: 24}
+SAMPLES = {Effort.QUICK: common.SEEDS, Effort.STANDARD: 64, Effort.DEEP: 200}
 LONGEST = 64
 """The longest draft that is thought of."""
 FITS = 4.0
@@ -46,9 +44,7 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     if probe.known is None:
         return Evidence(probe.facts.self_reports, "", ())
-    n = REQUESTS[probe.effort] * max(1, min(probe.facts.batch_seeds, 8))
-    seed = probe.seeds(n)[0]
-    answers = tuple(probe.ask_many([Ask(ordinary(probe, 1)[0], TOKENS, 0, NEUTRAL, seed, count=n)]))
+    answers = tuple(common.sampled(probe, SAMPLES[probe.effort]))
     return Evidence(probe.facts.self_reports, probe.known.name, answers)
 
 
@@ -153,7 +149,7 @@ def _other_drafters(answers: Sequence[Completion]) -> list[str]:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return REQUESTS[effort]
+    return -(-SAMPLES[effort] // facts.batch_seeds)
 
 
 _FAVOURITE = (

@@ -33,15 +33,6 @@ from draftproof.core.sampling import Sampling
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
-_NEUTRAL: Mapping[str, float] = {
-    "typical_p": 1,
-    "top_n_sigma": -1,
-    "xtc_probability": 0,
-    "dry_multiplier": 0,
-    "dynatemp_range": 0,
-    "mirostat": 0,
-    "min_keep": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +42,7 @@ class LlamaServer:
     token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
     batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     grammar_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    prompt_routes: tuple[str, ...] = (COMPLETIONS,)
     reports_drafts: bool = True
     uncached: tuple[tuple[str, Scalar], ...] = (("cache_prompt", False),)
 
@@ -86,6 +78,10 @@ class LlamaServer:
             body["post_sampling_probs"] = True
         if ask.grammar:
             body["grammar"] = ask.grammar
+        if ask.stop:
+            body["stop"] = list(ask.stop)
+        if ask.echo:
+            body["echo"] = True
         body.update(ask.extra)
         if isinstance(body.get("stop"), str):
             body["stop"] = [body["stop"]]  # the native route ignores a stop that is no list
@@ -104,7 +100,7 @@ class LlamaServer:
             return refusal(ask, exchange)
         answers = {_index(a): a for a in field.objs(body if isinstance(body, list) else [body], "the answer")}
         all_answers(ask, exchange, answers)
-        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.count)]
+        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.answers)]
 
     def tokenize_call(self, text: str) -> Call | None:
         return Call.of("/tokenize", {"content": text, "add_special": False})
@@ -117,7 +113,8 @@ class LlamaServer:
 
 
 def _prompt(ask: Ask, route: str) -> dict[str, Any]:
-    prompt = ask.prompt if isinstance(ask.prompt, str) else list(ask.prompt)
+    prompts = [p if isinstance(p, str) else list(p) for p in (ask.prompt, *ask.also)]
+    prompt = prompts if ask.also else prompts[0]
     if route == NATIVE:
         return {"prompt": prompt, "n_predict": ask.max_tokens, "n_probs": ask.alternatives, "return_tokens": True}
     logprobs: dict[str, Any] = {}
@@ -132,28 +129,49 @@ def _prompt(ask: Ask, route: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": prompt}], "max_tokens": ask.max_tokens, **logprobs}
 
 
+_ALWAYS = (
+    *(
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "presence_penalty",
+        "frequency_penalty",
+    ),
+    *("typical_p", "top_n_sigma", "xtc_probability", "dry_multiplier", "dynatemp_range", "mirostat", "min_keep"),
+)
+_WHERE_IT_ACTS = {
+    "xtc_probability": ("xtc_threshold",),
+    "dynatemp_range": ("dynatemp_exponent",),
+    "mirostat": ("mirostat_tau", "mirostat_eta"),
+    "dry_multiplier": ("dry_base", "dry_allowed_length", "dry_penalty_last_n"),
+}
+"""Settings that are sent only beside one that is not 0."""
+
+
 def _sampling(s: Sampling) -> dict[str, Any]:
-    """All settings, and the list of the samplers that are to act, in llama.cpp's order."""
-    penalised = s.repeat_last_n != 0 and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0)
+    """All settings, and the list of the samplers that are to act, in the request's order (the server's own breakers for DRY)."""
     acting = {
-        "penalties": penalised,
+        "penalties": s.repeat_last_n != 0
+        and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0),
+        "dry": s.dry_multiplier > 0,
+        "top_n_sigma": s.top_n_sigma > 0,
         "top_k": s.top_k > 0,
+        "typ_p": s.typical_p < 1,
         "top_p": s.top_p < 1,
         "min_p": s.min_p > 0,
+        "xtc": s.xtc_probability > 0,
         "temperature": True,
     }
-    body: dict[str, Any] = {
-        "temperature": s.temperature,
-        "top_k": s.top_k,
-        "top_p": s.top_p,
-        "min_p": s.min_p,
-        "repeat_penalty": s.repeat_penalty,
-        "repeat_last_n": s.repeat_last_n,
-        "presence_penalty": s.presence_penalty,
-        "frequency_penalty": s.frequency_penalty,
-        **_NEUTRAL,
-        "samplers": [name for name, acts in acting.items() if acts],
-    }
+    body: dict[str, Any] = {name: getattr(s, name) for name in _ALWAYS}
+    for sampler, settings in _WHERE_IT_ACTS.items():
+        if body[sampler]:
+            body |= {name: getattr(s, name) for name in settings}
+    if body.get("dry_penalty_last_n") == -1:
+        del body["dry_penalty_last_n"]  # the default, which the server refuses when it is sent
+    body["samplers"] = [name for name in s.samplers if acting[name]]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
     return body
@@ -176,7 +194,7 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
         token_ids=ids if known else None,
-        **_ending(answer, field, bulk=ask.count > 1),
+        **_ending(answer, field, bulk=ask.answers > 1),
     )
 
 

@@ -28,6 +28,7 @@ class OpenAI:
     token_routes: tuple[str, ...] = ()
     batch_routes: tuple[str, ...] = ()
     grammar_routes: tuple[str, ...] = ()
+    prompt_routes: tuple[str, ...] = (COMPLETIONS,)
     reports_drafts: bool = False
     uncached: tuple[tuple[str, Scalar], ...] = ()
     model: str = ""
@@ -64,7 +65,7 @@ class OpenAI:
         )
 
     def call(self, ask: Ask, route: str) -> Call:
-        if not isinstance(ask.prompt, str):
+        if not isinstance(ask.prompt, str) or (ask.also and route == CHAT):
             raise InstrumentError(f"{route} of this server takes text, not token ids.")
         body: dict[str, Any] = {"model": self.model, "max_tokens": ask.max_tokens}
         if route == CHAT:
@@ -72,7 +73,7 @@ class OpenAI:
             if ask.alternatives:
                 body |= {"logprobs": True, "top_logprobs": ask.alternatives}
         else:
-            body["prompt"] = ask.prompt
+            body["prompt"] = [ask.prompt, *ask.also] if ask.also else ask.prompt
             if ask.alternatives:
                 body["logprobs"] = ask.alternatives
         body |= self._sampling(ask)
@@ -80,6 +81,10 @@ class OpenAI:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if ask.count > 1:
             body["n"] = ask.count
+        if ask.stop:
+            body["stop"] = list(ask.stop)
+        if ask.echo:
+            body["echo"] = True
         body.update(ask.extra)
         return Call.of(route, body)
 
