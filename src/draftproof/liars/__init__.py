@@ -1,0 +1,20 @@
+"""Servers with exactly one defect each, and honest ones. One line here adds a family, one entry there a server."""
+
+from __future__ import annotations
+
+from draftproof.core.errors import UsageError
+from draftproof.liars import honest
+from draftproof.liars.liar import Liar
+
+HONEST: tuple[Liar, ...] = honest.FAMILY
+
+LIARS: tuple[Liar, ...] = (
+)
+
+
+def liar(name: str) -> Liar:
+    """The server of that name, honest ones included. Raises UsageError that lists them."""
+    for known in (*HONEST, *LIARS):
+        if known.name == name:
+            return known
+    raise UsageError(f'There is no liar "{name}".', f"Known: {', '.join(k.name for k in (*HONEST, *LIARS))}.")
