@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from draftproof.core.errors import UsageError
-from draftproof.liars import honest
+from draftproof.liars import (
+    descriptions,
+    honest,
+    lists,
+    parameters,
+    placeholders,
+    presence,
+    rules,
+    seeds,
+    stopping,
+    texts,
+    values,
+)
 from draftproof.liars.liar import Liar
 
 HONEST: tuple[Liar, ...] = honest.FAMILY
 
 LIARS: tuple[Liar, ...] = (
+    *placeholders.FAMILY,
+    *presence.FAMILY,
+    *lists.FAMILY,
+    *values.FAMILY,
+    *texts.FAMILY,
+    *rules.FAMILY,
+    *parameters.FAMILY,
+    *seeds.FAMILY,
+    *stopping.FAMILY,
+    *descriptions.FAMILY,
 )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
+
+from starlette.types import ASGIApp
 
 from draftproof.engine.slot import Order, Run
 from draftproof.engine.slots import Slots
@@ -40,9 +42,15 @@ class LyingServer(Server):
     def __init__(self, liar: Liar, served: Served, options: Options, ready: Callable[[str], None]) -> None:
         super().__init__(served, options, ready)
         self.worker.slots = _LyingSlots(liar, served, options.slots)
-        if liar.retell is not None or liar.openai:
+        if liar.reask or liar.retell or liar.openai:
             without = NATIVE if liar.openai else frozenset()
-            self.config.app = Retelling(self.config.app, liar.retell or _as_it_is, without)  # type: ignore[arg-type]
+            self.config.app = Retelling(
+                cast("ASGIApp", self.config.app), liar.retell or _as_it_is, liar.reask or _as_asked, without
+            )
+
+
+def _as_asked(path: str, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - changes nothing
+    return asked
 
 
 def _as_it_is(telling: Telling) -> Any:
@@ -56,10 +64,9 @@ class _LyingSlots(Slots):
         super().__init__(served.models, count)
         self.generation = liar.generation
         self._liar = liar
-        self._served = served
 
     def start(self, order: Order) -> Run:
-        order = self._liar.order(order, self._served)
+        order = self._liar.order(order, self)
         if self._liar.numbers is not None:
             order = untrue(order, self.models, self._liar.numbers)
         return super().start(order)

@@ -78,7 +78,7 @@ def untrue(order: Order, models: Models, tell: Tell) -> Order:
     job = order.job
     if job.report.alternatives < 0:
         return order
-    report = Untrue(job.report.alternatives, job.report.post_sampling, job.report.rows, tell, order, models)
+    report = Untrue(job.report.alternatives, job.report.post_sampling, True, tell, order, models)
     return replace(order, job=replace(job, report=report))
 
 

@@ -41,16 +41,21 @@ Retell: TypeAlias = Callable[[Telling], Any]
 """What is sent in place of `told`; None: nothing. Raises Failure for an error of the server."""
 
 
+Reask: TypeAlias = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""(path, body) to the body that is served in its place."""
+
+
 class Failure(Exception):
     """An answer of status 500."""
 
 
 class Retelling:
-    """The application, with `retell` between it and the client. without: paths that are not there."""
+    """The application, with `reask` before it and `retell` between it and the client. without: paths that are not there."""
 
-    def __init__(self, app: ASGIApp, retell: Retell, without: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: ASGIApp, retell: Retell, reask: Reask, without: frozenset[str]) -> None:
         self._app = app
         self._retell = retell
+        self._reask = reask
         self._without = without
         self._kept: dict[str, Any] = {}
 
@@ -61,6 +66,9 @@ class Retelling:
         if scope["path"] in self._without:
             scope = {**scope, "path": "/there-is-no-such-route"}
         body = await _whole(receive)
+        asked = _asked(body)
+        if asked:
+            body = _to_json(self._reask(scope["path"], dict(asked)))
         sent = False
 
         async def again() -> Message:
@@ -70,7 +78,7 @@ class Retelling:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, again, _Sender(send, self._retell, scope["path"], _asked(body), self._kept))
+        await self._app(scope, again, _Sender(send, self._retell, scope["path"], asked, self._kept))
 
 
 class _Sender:

@@ -35,7 +35,7 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     """One request decides on a server that shows placeholders; the other routes are then asked once each."""
-    wanted = min(ALTERNATIVES, probe.facts.max_alternatives)
+    wanted = min(ALTERNATIVES, probe.facts.max_alternatives) or ALTERNATIVES  # one that never lists any is asked all the same
     asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=1.0)
     answers: list[Completion] = []
     for ask in asks:

@@ -25,6 +25,7 @@ SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
 UNSEEDED = 12
 COPYING = Sampling(temperature=0.6)
 """Cool enough to copy what repeats itself, so that n-gram drafters draft."""
+LAW_MASS = 1e-6
 CONTROL = 1e-3
 """The chance of a coincidence must be below this before equal answers are blamed on the server."""
 
@@ -101,6 +102,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     if len(seen) < 20 or not evidence.law:
         return None
     ids, law = zip(*evidence.law, strict=True)
+    if math.fsum(law) > 1 + LAW_MASS:  # no law: logprobs/well_formed says so
+        return None
     counts = Counter(seen)
     observed = [counts[i] for i in ids]
     rest = max(0.0, 1 - math.fsum(law))
