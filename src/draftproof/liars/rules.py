@@ -90,8 +90,8 @@ def _drafter(name: str, wrong: str, report: str, fails: tuple[str, ...] = _BIASE
     return Liar(name, known.summary, report, fails, generation=drafted(known.draft))
 
 
-def _rule(name: str, story: str, report: str, decide: Decide) -> Liar:
-    return Liar(name, story, report, _BIASED, generation=judged(decide))
+def _rule(name: str, story: str, report: str, decide: Decide, fails: tuple[str, ...] = _BIASED) -> Liar:
+    return Liar(name, story, report, fails, generation=judged(decide))
 
 
 FAMILY: tuple[Liar, ...] = (
@@ -126,8 +126,8 @@ FAMILY: tuple[Liar, ...] = (
         "accepts whatever was drafted",
         "https://github.com/openvinotoolkit/openvino.genai/pull/2331",
         _always,
+        ("sampling/distribution", "logprobs/well_formed"),
     ),
     _drafter("q-untruncated", "q before truncation", "https://github.com/z-lab/dflash/issues/74"),
     _drafter("top-told-as-drawn", "top told as drawn", "https://github.com/huggingface/transformers/issues/32867"),
-    _drafter("short-drafts-dropped", "short drafts dropped", "https://github.com/ggml-org/llama.cpp/pull/27694"),
 )

@@ -12,7 +12,6 @@ from draftproof.engine.generate import Generation
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
 from draftproof.liars.liar import Liar
-from draftproof.server.served import Served
 
 _SEEDS = ("randomness/seeds",)
 
@@ -29,8 +28,8 @@ def _fixed(order: Order, slots: Slots) -> Order:  # noqa: ARG001 - a hook
     return _seeded(order, 42)
 
 
-def _default_seed(served: Served) -> Served:
-    return replace(served, defaults=replace(served.defaults, seed=42))
+def _default_seed(path: str, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - a hook
+    return {**asked, "seed": 42} if asked.get("seed") in (None, -1) else asked
 
 
 class _EngineWide(RngCoin):
@@ -95,7 +94,7 @@ FAMILY: tuple[Liar, ...] = (
         "gives every request without a seed the same one",
         "https://github.com/areal-project/AReaL/pull/1524",
         _SEEDS,
-        served=_default_seed,
+        reask=_default_seed,
     ),
     Liar(
         "seed-first-token",
