@@ -98,11 +98,11 @@ def show(matrix: Matrix, console: Console) -> None:
     servers = len({run.liar for run in matrix.runs})
     title = f"{servers} servers, {matrix.repeats} x, effort {matrix.effort}; intervals at 95 %"
     table = Table(title=title)
-    for column in ("check", "caught", "power", "false alarms, honest", "on other liars", "caught by it alone"):
+    table.add_column("check", no_wrap=True)
+    for column in ("caught", "false alarms on honest servers", "on other liars"):
         table.add_column(column)
     for power in matrix.powers():
-        told = (_count(power.caught), _range(power.caught), _alarms(power.alarms), _alarms(power.strays))
-        table.add_row(power.check, *told, ", ".join(power.alone) or "-")
+        table.add_row(power.check, caught(power.caught), alarms(power.alarms), alarms(power.strays))
     console.print(table)
     wrong = matrix.wrong()
     for text in wrong:
@@ -111,16 +111,14 @@ def show(matrix: Matrix, console: Console) -> None:
         console.print(f"All {len(matrix.runs) * len(matrix.checks)} verdicts are as they must be.")
 
 
-def _count(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{interval.count} of {interval.n}"
+def caught(interval: Interval | None) -> str:
+    """Power with its lower bound."""
+    return "-" if interval is None else f"{interval.count} of {interval.n} (above {interval.low:.0%})"
 
 
-def _range(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"
-
-
-def _alarms(interval: Interval | None) -> str:
-    return "-" if interval is None else f"{interval.count} of {interval.n} (below {interval.high:.1%})"
+def alarms(interval: Interval | None) -> str:
+    """A rate of false alarms with its upper bound."""
+    return "-" if interval is None else f"{interval.count} of {interval.n} (below {interval.high:.0%})"
 
 
 @controls.command("list")
