@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from draftproof.core.errors import UsageError
 from draftproof.liars import (
+    company,
     descriptions,
+    encoding,
     honest,
     lists,
     parameters,
     placeholders,
     presence,
+    prompts,
     rules,
     seeds,
     stopping,
+    streams,
     texts,
     values,
 )
@@ -25,10 +29,14 @@ LIARS: tuple[Liar, ...] = (
     *presence.FAMILY,
     *lists.FAMILY,
     *values.FAMILY,
+    *streams.FAMILY,
+    *encoding.FAMILY,
+    *prompts.FAMILY,
     *texts.FAMILY,
     *rules.FAMILY,
     *parameters.FAMILY,
     *seeds.FAMILY,
+    *company.FAMILY,
     *stopping.FAMILY,
     *descriptions.FAMILY,
 )
