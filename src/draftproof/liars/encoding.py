@@ -47,8 +47,13 @@ def _with(entry: dict[str, Any], value: float) -> dict[str, Any]:
     return {**entry, "top_logprobs": [*listed[:1], *({**a, "logprob": value} for a in listed[1:])]}
 
 
-def _liar(name: str, story: str, report: str, retell: Callable[[Telling], Any]) -> Liar:
-    return Liar(name, story, report, ("logprobs/encoding",), retell=retell)
+_ENCODING = ("logprobs/encoding",)
+
+
+def _liar(
+    name: str, story: str, report: str, retell: Callable[[Telling], Any], fails: tuple[str, ...] = _ENCODING
+) -> Liar:
+    return Liar(name, story, report, fails, retell=retell)
 
 
 FAMILY: tuple[Liar, ...] = (
@@ -81,5 +86,6 @@ FAMILY: tuple[Liar, ...] = (
         "answers 500 where the samplers exclude a token, for its encoder takes no infinity",
         "https://github.com/sgl-project/sglang/issues/5984",
         _filled(None),
+        ("logprobs/encoding", "sampling/parameters"),
     ),
 )

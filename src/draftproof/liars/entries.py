@@ -29,7 +29,8 @@ def replaced(told: dict[str, Any], entries: Sequence[Entry] | None) -> dict[str,
     if entries is not None:
         logprobs = {**choice["logprobs"], "content": list(entries)}
         if "tokens" in logprobs:
-            logprobs |= _older(entries, choice["logprobs"])
+            first = len(logprobs["tokens"]) - len(choice["logprobs"]["content"])
+            logprobs |= _older(entries, choice["logprobs"], first)
     return {**told, "choices": [{**choice, "logprobs": logprobs}, *told["choices"][1:]]}
 
 
@@ -37,11 +38,12 @@ def _without(told: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in told.items() if name != "completion_probabilities"}
 
 
-def _older(entries: Sequence[Entry], before: dict[str, Any]) -> dict[str, Any]:
+def _older(entries: Sequence[Entry], before: dict[str, Any], first: int) -> dict[str, Any]:
+    """The four lists. The `first` tokens before the entries (the prompt's first one has no entry) stay as they were."""
     values: tuple[list[Any], ...] = (
         [e["token"] for e in entries],
         [e.get("logprob") for e in entries],
         [{a["token"]: a.get("logprob") for a in e.get("top_logprobs") or ()} for e in entries],
-        before["text_offset"][: len(entries)],
+        before["text_offset"][first : first + len(entries)],
     )
-    return dict(zip(_LISTS, values, strict=True))
+    return {name: before[name][:first] + list(new) for name, new in zip(_LISTS, values, strict=True)}
