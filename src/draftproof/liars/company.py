@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from draftproof.countable.catalogue import named
 from draftproof.engine.backend import Feed, Rows
 from draftproof.engine.backends.law import LawBackend
+from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
@@ -18,6 +20,7 @@ from draftproof.server.served import Served
 
 _LONG = 20
 """Answers of more tokens than this are touched."""
+_VERY_LONG = 100
 _PASS_S = 0.001
 _WARM = 1.3
 
@@ -52,14 +55,45 @@ def _text(order: Order, mate: Order) -> Order:
     return replace(order, job=replace(order.job, prompt=mate.job.prompt)) if greedy else order
 
 
-def _sampler(order: Order, mate: Order) -> Order:
-    if mate.job.sampling.top_k != 1:
-        return order
-    return replace(order, job=replace(order.job, sampling=mate.job.sampling))
-
-
 def _seed(order: Order, mate: Order) -> Order:
     return replace(order, job=replace(order.job, seed=mate.job.seed))
+
+
+class _SharedSampler(Generation):
+    """Whoever is served beside a request with top-k 1 gets its likeliest tokens too."""
+
+    _served: ClassVar[WeakSet[Generation]] = WeakSet()
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._served.add(self)
+
+    def _judge(self, rows: Rows) -> list[Emitted]:
+        mates = [g for g in self._served if g is not self and not g.finish and g.job.sampling.top_k == 1]
+        asked = self._shaper.sampling
+        if mates and self.job.max_tokens > _LONG:
+            self._shaper.sampling = replace(asked, top_k=1)
+        try:
+            return super()._judge(rows)
+        finally:
+            self._shaper.sampling = asked
+
+
+class _AfterLong(Generation):
+    """The answer that comes after a very long one begins with numbers of something else."""
+
+    _left: ClassVar[list[Generation]] = []
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._stale = any(g.finish for g in self._left)
+        if self._stale:
+            self._left.clear()
+        if self.job.max_tokens > _VERY_LONG:
+            self._left.append(self)
+
+    def _judge(self, rows: Rows) -> list[Emitted]:
+        return super()._judge(rows * _WARM if self._stale and not self.counters.emitted else rows)
 
 
 class _Warm(Generation):
@@ -86,7 +120,7 @@ FAMILY: tuple[Liar, ...] = (
         "https://github.com/NVIDIA/TensorRT-LLM/pull/17599",
         ("randomness/batch_mates",),
         served=slow,
-        order=_beside(_sampler),
+        generation=_SharedSampler,
     ),
     Liar(
         "neighbours-seed",
@@ -100,7 +134,14 @@ FAMILY: tuple[Liar, ...] = (
         "warm-cache",
         "gives other numbers for a prompt that it still holds",
         "https://github.com/ggml-org/llama.cpp/issues/7594",
-        ("randomness/history",),
+        ("randomness/history", "randomness/concurrency"),
         generation=_Warm,
+    ),
+    Liar(
+        "after-long",
+        "gives other numbers after a very long answer",
+        "https://github.com/ggml-org/llama.cpp/issues/2838",
+        ("randomness/history",),
+        generation=_AfterLong,
     ),
 )

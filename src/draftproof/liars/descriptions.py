@@ -79,9 +79,12 @@ def _positions_off(telling: Telling) -> Any:
 
 
 def _frozen(telling: Telling) -> Any:
-    if telling.path == "/metrics":
-        return telling.kept.setdefault("metrics", telling.told)
-    return telling.told
+    """Those of drafts keep the values that they had when they were first asked for."""
+    if telling.path != "/metrics":
+        return telling.told
+    lines = telling.told.splitlines()
+    first = telling.kept.setdefault("lines", {line.split()[0]: line for line in lines if "spec_decode" in line})
+    return "".join(f"{first.get(line.split()[0], line)}\n" for line in lines)
 
 
 FAMILY: tuple[Liar, ...] = (
@@ -111,6 +114,7 @@ FAMILY: tuple[Liar, ...] = (
         "says everywhere that it speculates and never drafts",
         "https://github.com/waybarrios/vllm-mlx/issues/471",
         (),
+        uncaught="what never drafts cannot be told from what no prompt woke, so every check is inconclusive",
         generation=_NeverDrafts,
     ),
     Liar(
@@ -125,35 +129,35 @@ FAMILY: tuple[Liar, ...] = (
         "bypass-logprobs",
         "does not draft when logprobs are asked for, and says that it speculates",
         "https://github.com/vllm-project/vllm/issues/34497",
-        (),
+        ("self_report/silent_bypass",),
         generation=_NotWithLogprobs,
     ),
     Liar(
         "bypass-sampling",
         "does not draft above temperature 0, and says that it speculates",
         "https://github.com/raullenchai/Rapid-MLX/pull/2655",
-        (),
+        ("self_report/silent_bypass",),
         generation=_NotWhenSampling,
     ),
     Liar(
         "more-accepted",
         "counts more accepted tokens than it drafted",
         "https://github.com/ggml-org/llama.cpp/pull/14104",
-        (),
+        ("self_report/accounting",),
         retell=_more_accepted,
     ),
     Liar(
         "positions-off",
         "counts by position what does not add up to its total",
         "https://github.com/vllm-project/vllm/issues/42508",
-        (),
+        ("self_report/accounting",),
         retell=_positions_off,
     ),
     Liar(
         "metrics-frozen",
-        "has totals that stand still while it drafts",
+        "has totals of drafts that stand still while it drafts",
         "https://github.com/vllm-project/vllm/issues/56101",
-        (),
+        ("self_report/accounting",),
         retell=_frozen,
     ),
 )

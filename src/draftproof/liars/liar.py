@@ -30,7 +30,8 @@ class Liar:
     """A server with one defect.
 
     `story` completes "the server ..."; `report` is the address of a public report of the kind. `fails`: the checks that must
-    fail on it; `may_fail`: those that fail by chance or besides, with the reason. All others must not fail.
+    fail on it; `may_fail`: those that fail by chance or besides, with the reason. All others must not fail. `uncaught`: why no
+    check fails on it, if none does; even so it must not be called sound.
 
     The defect is one of six substitutions. `served`: another model or other defaults. `reask`: the body of a request is read
     otherwise. `order`: the engine is asked for something else than the client asked for. `generation`: answers are made another
@@ -44,6 +45,7 @@ class Liar:
     report: str
     fails: tuple[str, ...]
     may_fail: Mapping[str, str] = field(default_factory=dict)
+    uncaught: str = ""
     model: str = "story"
     speculation: Speculation = DRAFTING
     slots: int = 4
@@ -58,4 +60,4 @@ class Liar:
     @property
     def honest(self) -> bool:
         """Whether nothing is wrong with it: a control that must pass."""
-        return not self.fails
+        return not self.report

@@ -97,14 +97,14 @@ FAMILY: tuple[Liar, ...] = (
         "stop-late",
         "sees a stop string inside a block when the whole block is out",
         "https://github.com/vllm-project/vllm/pull/47616",
-        (),
+        ("stopping/stop_string",),
         generation=_ToTheEndOfTheBlock,
     ),
     Liar(
         "stop-ignored",
         "never looks for stop strings",
         "https://github.com/snowflakedb/ArcticInference/issues/161",
-        (),
+        ("stopping/stop_string",),
         reask=_without_stops,
     ),
 )
