@@ -3,63 +3,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from draftproof.countable.catalogue import named
-from draftproof.engine.backend import Feed, Rows
-from draftproof.engine.backends.law import LawBackend
+from draftproof.engine.backend import Rows
 from draftproof.engine.emit import Emitted
-from draftproof.engine.generate import Generation
+from draftproof.engine.generate import Generation, Job
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
 from draftproof.liars.liar import Liar
-from draftproof.server.served import Served
 
 _LONG = 20
 """Answers of more tokens than this are touched."""
 _VERY_LONG = 100
-_PASS_S = 0.001
+_PASS_S = 0.004
 _WARM = 1.3
 
 
-class _Slow(LawBackend):
-    """Takes a little time for every pass, as a model does, so that requests are served at the same time."""
+class Unhurried(Generation):
+    """Takes some time for every pass of a long answer, as a model does, so that requests are served at the same time."""
 
-    def extend(self, feeds: Sequence[Feed]) -> list[Rows]:
-        time.sleep(_PASS_S)
-        return super().extend(feeds)
-
-
-def slow(served: Served) -> Served:
-    """The same model, not quite as fast."""
-    target = served.models.target
-    slowed = _Slow(named("story").target_logits, target.vocab, target.vocabulary, context=target.context)
-    return replace(served, models=replace(served.models, target=slowed))
+    def _judge(self, rows: Rows) -> list[Emitted]:
+        if self.job.max_tokens > _LONG:
+            time.sleep(_PASS_S)
+        return super()._judge(rows)
 
 
-def _beside(change: Callable[[Order, Order], Order]) -> Callable[[Order, Slots], Order]:
+def _beside(
+    change: Callable[[Order, Order], Order], which: Callable[[Job], bool] = lambda _: True
+) -> Callable[[Order, Slots], Order]:
     """change(order, the order of a long answer that is being made)."""
 
     def order(order: Order, slots: Slots) -> Order:
-        mates = [run.order for run in slots.runs if run.order.job.max_tokens > _LONG]
+        mates = [run.order for run in slots.runs if run.order.job.max_tokens > _LONG and which(run.order.job)]
         return change(order, mates[0]) if mates and order.job.max_tokens > _LONG else order
 
     return order
 
 
 def _text(order: Order, mate: Order) -> Order:
-    greedy = mate.job.sampling.greedy
-    return replace(order, job=replace(order.job, prompt=mate.job.prompt)) if greedy else order
+    return replace(order, job=replace(order.job, prompt=mate.job.prompt))
 
 
 def _seed(order: Order, mate: Order) -> Order:
     return replace(order, job=replace(order.job, seed=mate.job.seed))
 
 
-class _SharedSampler(Generation):
+class _SharedSampler(Unhurried):
     """Whoever is served beside a request with top-k 1 gets its likeliest tokens too."""
 
     _served: ClassVar[WeakSet[Generation]] = WeakSet()
@@ -111,15 +103,14 @@ FAMILY: tuple[Liar, ...] = (
         "goes on with the prompt of another request when two are served",
         "https://github.com/ggml-org/llama.cpp/issues/28286",
         ("randomness/concurrency",),
-        served=slow,
-        order=_beside(_text),
+        order=_beside(_text, lambda job: job.sampling.greedy),
+        generation=Unhurried,
     ),
     Liar(
         "neighbours-sampler",
         "samples with the top-k 1 of a request beside it",
         "https://github.com/NVIDIA/TensorRT-LLM/pull/17599",
         ("randomness/batch_mates",),
-        served=slow,
         generation=_SharedSampler,
     ),
     Liar(
@@ -127,8 +118,8 @@ FAMILY: tuple[Liar, ...] = (
         "takes the seed of a request that is being served already",
         "https://github.com/triton-inference-server/tensorrtllm_backend/issues/468",
         ("randomness/concurrency", "randomness/batch_mates"),
-        served=slow,
         order=_beside(_seed),
+        generation=Unhurried,
     ),
     Liar(
         "warm-cache",

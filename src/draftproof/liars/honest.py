@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
-from draftproof.liars.company import slow
+from draftproof.liars.company import Unhurried
 from draftproof.liars.liar import DRAFTING, Liar
 from draftproof.server.served import Served
 
@@ -41,6 +41,6 @@ FAMILY: tuple[Liar, ...] = (
     _honest("one-slot", "makes one answer at a time", DRAFTING, slots=1),
     _honest("equal", "drafts with the very model that verifies", DRAFTING, model="equal"),
     _honest("countable", "serves the countable pair", replace(DRAFTING, draft=DraftModel(n_max=5)), model="countable-8"),
-    _honest("slow", "takes a little time for each token, so that requests have company", DRAFTING, served=slow),
+    _honest("slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried),
     _honest("openai", "has OpenAI's routes only", DRAFTING, openai=True),
 )

@@ -24,6 +24,13 @@ _EPSILON, _DELTA = 0.3, 0.09
 _BIASED = ("sampling/distribution",)
 
 
+_CONSEQUENCES = {
+    "sampling/temperature": "a rule that prefers likely tokens draws as if it were colder",
+    "sampling/parameters": "a rule that lets pass what p excludes lets pass what top-k 1 and min-p exclude",
+    "logprobs/well_formed": "a rule that lets pass what p excludes lets pass what top-k excludes",
+}
+
+
 def judged(decide: Decide) -> type[Generation]:
     """Generations that verify so above temperature 0."""
 
@@ -79,19 +86,19 @@ def _always(p: TokenLaw, x: int, q: TokenLaw | None, coin: Coin, position: int) 
     return Decision(x, accepted=True)
 
 
-def _wrong(name: str, wrong: str, report: str, fails: tuple[str, ...] = _BIASED) -> Liar:
+def _wrong(name: str, wrong: str, report: str) -> Liar:
     """A rule that `draftproof prove` knows to be wrong."""
     known = next(w for w in WRONG if w.name == wrong)
-    return Liar(name, known.summary, report, fails, generation=judged(known.rule.decide))
+    return Liar(name, known.summary, report, _BIASED, _CONSEQUENCES, generation=judged(known.rule.decide))
 
 
-def _drafter(name: str, wrong: str, report: str, fails: tuple[str, ...] = _BIASED) -> Liar:
+def _drafter(name: str, wrong: str, report: str) -> Liar:
     known = next(w for w in WRONG if w.name == wrong)
-    return Liar(name, known.summary, report, fails, generation=drafted(known.draft))
+    return Liar(name, known.summary, report, _BIASED, _CONSEQUENCES, generation=drafted(known.draft))
 
 
-def _rule(name: str, story: str, report: str, decide: Decide, fails: tuple[str, ...] = _BIASED) -> Liar:
-    return Liar(name, story, report, fails, generation=judged(decide))
+def _rule(name: str, story: str, report: str, decide: Decide) -> Liar:
+    return Liar(name, story, report, _BIASED, _CONSEQUENCES, generation=judged(decide))
 
 
 FAMILY: tuple[Liar, ...] = (
@@ -126,7 +133,6 @@ FAMILY: tuple[Liar, ...] = (
         "accepts whatever was drafted",
         "https://github.com/openvinotoolkit/openvino.genai/pull/2331",
         _always,
-        ("sampling/distribution", "logprobs/well_formed"),
     ),
     _drafter("q-untruncated", "q before truncation", "https://github.com/z-lab/dflash/issues/74"),
     _drafter("top-told-as-drawn", "top told as drawn", "https://github.com/huggingface/transformers/issues/32867"),

@@ -44,12 +44,15 @@ def _drafted_kept(generation: Generation, token: int, origin: Origin, row: Rows)
     return int(np.argsort(-row, kind="stable")[1]) if origin is Origin.RECOVERED and generation.job.sampling.greedy else token
 
 
+_PENALISED = {"sampling/parameters": "a token that is not the model's own is not the one that a penalty must give"}
+
 FAMILY: tuple[Liar, ...] = (
     Liar(
         "second-best",
         "takes the runner-up for every other token that follows an accepted draft, at temperature 0",
         "https://github.com/ggml-org/llama.cpp/issues/27975",
         ("sampling/greedy_parity", "logprobs/well_formed"),
+        _PENALISED,
         generation=emitting(_second_best),
     ),
     Liar(
@@ -57,6 +60,7 @@ FAMILY: tuple[Liar, ...] = (
         "repeats the last token of an accepted draft in place of the next one, at temperature 0",
         "https://github.com/kekzl/imp/issues/683",
         ("sampling/greedy_parity", "logprobs/well_formed"),
+        _PENALISED,
         generation=emitting(_doubled),
     ),
     Liar(
@@ -64,13 +68,14 @@ FAMILY: tuple[Liar, ...] = (
         "recovers from the wrong state after a rejected draft, at temperature 0",
         "https://github.com/openvinotoolkit/openvino.genai/issues/4190",
         ("sampling/greedy_parity", "logprobs/well_formed"),
+        _PENALISED,
         generation=emitting(_drafted_kept),
     ),
     Liar(
         "alien",
         "puts a token behind accepted drafts that top-k excludes",
         "https://github.com/vllm-project/vllm-metal/issues/622",
-        ("sampling/distribution", "logprobs/well_formed"),
+        ("sampling/distribution", "logprobs/well_formed", "sampling/parameters"),
         generation=emitting(_alien),
     ),
 )
