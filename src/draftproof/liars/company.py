@@ -18,7 +18,7 @@ from draftproof.liars.liar import Liar
 _LONG = 20
 """Answers of more tokens than this are touched."""
 _VERY_LONG = 100
-_PASS_S = 0.004
+_PASS_S = 0.002
 _WARM = 1.3
 
 
@@ -64,7 +64,7 @@ class _SharedSampler(Unhurried):
         mates = [g for g in self._served if g is not self and not g.finish and g.job.sampling.top_k == 1]
         asked = self._shaper.sampling
         if mates and self.job.max_tokens > _LONG:
-            self._shaper.sampling = replace(asked, top_k=1)
+            self._shaper.sampling = replace(asked, temperature=0.0)
         try:
             return super()._judge(rows)
         finally:
