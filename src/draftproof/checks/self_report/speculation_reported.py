@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, is_on
+from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, drafts, is_on, states
 from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Completion, Scalar
 from draftproof.core.facts import Facts
@@ -15,8 +15,6 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 32
-COUNTERS = "/metrics"
-"""Totals are not statements: they say how often, not whether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +31,15 @@ def collect(probe: Probe) -> Evidence:
 
 
 def _statements(evidence: Evidence) -> list[tuple[str, Scalar]]:
-    """Every statement on speculation, by place; what answers say of their settings once per value."""
-    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and not r[0].startswith(COUNTERS))
+    """Every statement on speculation, by place; what answers say of their settings once per value.
+
+    An answer that says "off" of itself is right if nothing was drafted for it.
+    """
+    seen = any(map(drafts, evidence.answers))
+    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and states(*r))
     for answer in evidence.answers:
         for name, value in answer.claims:
-            if "speculative" in name and (isinstance(value, bool) or "type" in name):
+            if states(name, value) and (is_on(value) or drafts(answer) or not seen):
                 said[f"the answer's own settings, {name}", value] = None
     return list(said)
 
@@ -107,6 +109,16 @@ CHECK = Check(
     examples=(
         Example("/props denies it", Evidence(made.LIVE_ON, (_DRAFTED,)), Verdict.FAIL, ("MISREPORT",)),
         Example("every place says it", Evidence(_HONEST, (_DRAFTED,)), Verdict.PASS),
+        Example(
+            "settings of a draft that are null or 0 deny nothing",
+            Evidence((*_HONEST, ("/props speculative.p_min", 0), ("/props speculative.model", None)), (_DRAFTED,)),
+            Verdict.PASS,
+        ),
+        Example(
+            "an answer says that nothing was drafted for it, which is right",
+            Evidence(_HONEST, (_DRAFTED, _PLAIN)),
+            Verdict.PASS,
+        ),
         Example("off everywhere, nothing seen", Evidence(made.LIVE_OFF, (_PLAIN,)), Verdict.PASS),
         Example(
             "a drafter was configured, but nothing drafts and the live report says off",
