@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import multiprocessing
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
@@ -163,37 +162,38 @@ def run_matrix(
 
 
 def as_document(matrix: Matrix) -> dict[str, Any]:
-    """The result as JSON: what `scripts/docs.py` reads."""
-    servers = {run.liar: liar(run.liar) for run in matrix.runs}
+    """The result as JSON: every verdict, and what they add up to. `from_document` reads it back."""
     return {
         "version": __version__,
         "effort": str(matrix.effort),
         "seed": matrix.seed,
         "repeats": matrix.repeats,
-        "interval_error": ERROR,
         "wrong": matrix.wrong(),
         "checks": {
-            p.check: {
-                "caught": _interval(p.caught),
-                "false_alarms": _interval(p.alarms),
-                "strays": _interval(p.strays),
-                "alone": list(p.alone),
-            }
+            p.check: {"caught": _interval(p.caught), "false_alarms": _interval(p.alarms), "strays": _interval(p.strays)}
             for p in matrix.powers()
         },
-        "servers": {
-            name: {"fails": list(server.fails), "verdicts": _verdicts(matrix, name)} for name, server in servers.items()
-        },
+        "runs": [{"server": r.liar, "seed": r.seed, "verdicts": r.verdicts, "codes": r.codes} for r in matrix.runs],
     }
+
+
+def from_document(document: Mapping[str, Any]) -> Matrix:
+    """The runs of a document, to be added up by what must fail now. Raises UsageError for a server that is no more."""
+    runs = tuple(
+        Run(
+            liar(run["server"]).name,
+            run["seed"],
+            {check: Verdict(said) for check, said in run["verdicts"].items()},
+            {check: tuple(codes) for check, codes in run["codes"].items()},
+        )
+        for run in document["runs"]
+    )
+    names = tuple(c.name for c in all_checks() if runs and c.name in runs[0].verdicts)
+    return Matrix(Effort(document["effort"]), document["seed"], document["repeats"], names, runs)
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:
     if interval is None:
         return None
-    return {"count": interval.count, "n": interval.n, "low": round(interval.low, 4), "high": round(interval.high, 4)}
-
-
-def _verdicts(matrix: Matrix, name: str) -> dict[str, dict[str, int]]:
-    runs = [run for run in matrix.runs if run.liar == name]
-    counted = {check: Counter(str(run.verdicts[check]) for run in runs) for check in matrix.checks}
-    return {check: dict(sorted(counts.items())) for check, counts in counted.items()}
+    low, high = round(interval.low, 4), round(interval.high, 4)
+    return {"count": interval.count, "n": interval.n, "low": low, "high": high, "error": ERROR}
