@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from draftproof.core.errors import UsageError
 from draftproof.liars import (
     company,
@@ -40,6 +42,13 @@ LIARS: tuple[Liar, ...] = (
     *stopping.FAMILY,
     *descriptions.FAMILY,
 )
+
+
+NOT_ALONE: Mapping[str, str] = {
+    "self_report/speculation_observed": "it tells whether drafting was seen, and never fails",
+    "self_report/acceptance_rule": "it names the rule of acceptance, and never fails",
+}
+"""Why a check has no liar that it alone must fail on."""
 
 
 def liar(name: str) -> Liar:

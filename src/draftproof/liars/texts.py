@@ -13,6 +13,9 @@ from draftproof.engine.generate import Generation
 from draftproof.liars.liar import Liar
 
 
+_FAR = 25
+
+
 def emitting(
     instead: Callable[[Generation, int, Origin, Rows], int],
 ) -> type[Generation]:
@@ -32,6 +35,14 @@ def _second_best(generation: Generation, token: int, origin: Origin, row: Rows) 
 
 def _doubled(generation: Generation, token: int, origin: Origin, row: Rows) -> int:  # noqa: ARG001 - the fault
     return generation.context[-1] if origin is Origin.BONUS and generation.job.sampling.greedy else token
+
+
+def _late(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
+    """Only far into an answer, and only where nothing but the temperature is set."""
+    s = generation.job.sampling
+    plain = s.greedy and not (s.logit_bias or s.presence_penalty or s.frequency_penalty or s.repeat_penalty != 1)
+    far = len(generation.context) - len(generation.job.prompt) >= _FAR
+    return int(np.argsort(-row, kind="stable")[1]) if plain and far and origin is Origin.BONUS else token
 
 
 def _alien(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
@@ -70,6 +81,13 @@ FAMILY: tuple[Liar, ...] = (
         ("sampling/greedy_parity", "logprobs/well_formed"),
         _PENALISED,
         generation=emitting(_drafted_kept),
+    ),
+    Liar(
+        "second-best-late",
+        "takes the runner-up where a block ends, far into an answer at temperature 0",
+        "https://github.com/ml-explore/mlx-lm/issues/1423",
+        ("sampling/greedy_parity",),
+        generation=emitting(_late),
     ),
     Liar(
         "alien",
