@@ -17,7 +17,8 @@ from typing import NamedTuple
 from draftproof.audit import all_checks
 from draftproof.cli.controls import alarms, caught
 from draftproof.cli.matrix import Matrix, alone, from_document
-from draftproof.liars import HONEST, LIARS, NOT_ALONE, Liar, liar
+from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar
+from draftproof.liars.liar import Liar
 
 RESULT = Path(__file__).parents[1] / "docs/reference/controls.json"
 REPORTS = Path(__file__).parent / "reports.csv"

@@ -17,10 +17,11 @@ from draftproof.cli.matrix import Matrix, Run, alone, as_document, from_document
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
-from draftproof.liars import HONEST, LIARS, NOT_ALONE, Liar, liar
+from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar
+from draftproof.liars.liar import Liar
 
 COSTLY = ("sampling/distribution", "sampling/temperature", "sampling/unchanged", "randomness/concurrency")
-"""These are tried here on the servers that they must fail on and on two honest ones; on all others by docs/reference/controls.md."""
+"""These are tried here on the servers that they must fail on and on two honest ones; docs/reference/controls.md tells of all."""
 ALL = ("honest-rejection", "honest-ngram")
 NAMES = [check.name for check in all_checks()]
 

@@ -16,8 +16,9 @@ from draftproof.audit.live import LiveTarget, open_live
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
-from draftproof.liars import HONEST, LIARS, Liar, liar
+from draftproof.liars import HONEST, LIARS, liar
 from draftproof.liars.hosting import hosted
+from draftproof.liars.liar import Liar
 from draftproof.stats.intervals import Interval, clopper_pearson
 
 ERROR = 0.05

@@ -40,7 +40,11 @@ FAMILY: tuple[Liar, ...] = (
     _honest("mtp", "drafts with a prediction head", replace(DRAFTING, types=("draft-mtp",)), served=_with_head),
     _honest("one-slot", "makes one answer at a time", DRAFTING, slots=1),
     _honest("equal", "drafts with the very model that verifies", DRAFTING, model="equal"),
-    _honest("countable", "serves the countable pair", replace(DRAFTING, draft=DraftModel(n_max=5)), model="countable-8"),
-    _honest("slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried),
+    _honest(
+        "countable", "serves the countable pair", replace(DRAFTING, draft=DraftModel(n_max=5)), model="countable-8"
+    ),
+    _honest(
+        "slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried
+    ),
     _honest("openai", "has OpenAI's routes only", DRAFTING, openai=True),
 )

@@ -126,7 +126,7 @@ class _Sender:
         except Failure as failure:
             self._start["status"] = 500
             new = {"error": {"code": 500, "message": str(failure), "type": "server_error"}}
-        return new.encode() if isinstance(new, str) else _to_json(new)
+        return str(new).encode() if isinstance(new, str) else _to_json(new)
 
     def _event(self, event: bytes) -> bytes:
         data = event.removeprefix(b"data: ")

@@ -12,7 +12,6 @@ from draftproof.engine.emit import Emitted, Origin
 from draftproof.engine.generate import Generation
 from draftproof.liars.liar import Liar
 
-
 _FAR = 25
 
 
@@ -52,7 +51,11 @@ def _alien(generation: Generation, token: int, origin: Origin, row: Rows) -> int
 
 def _drafted_kept(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
     """On a rejection at temperature 0 the runner-up comes: the state is that of the draft."""
-    return int(np.argsort(-row, kind="stable")[1]) if origin is Origin.RECOVERED and generation.job.sampling.greedy else token
+    return (
+        int(np.argsort(-row, kind="stable")[1])
+        if origin is Origin.RECOVERED and generation.job.sampling.greedy
+        else token
+    )
 
 
 _PENALISED = {"sampling/parameters": "a token that is not the model's own is not the one that a penalty must give"}
