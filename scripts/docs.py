@@ -53,11 +53,19 @@ SERVERS: Mapping[str, Facts] = {
         token_prompts=True,
         max_alternatives=8,
         batch_seeds=8,
+        batch_prompts=64,
+        batch_draws=64,
         grammar=True,
+        prompt_routes=("/v1/completions",),
         countable="countable-8",
     ),
     "any other OpenAI-compatible server": Facts(
-        "", "openai", "", routes=("/v1/completions", "/v1/chat/completions"), max_alternatives=20
+        "",
+        "openai",
+        "",
+        routes=("/v1/completions", "/v1/chat/completions"),
+        max_alternatives=20,
+        prompt_routes=("/v1/completions",),
     ),
 }
 """For which servers costs are told."""

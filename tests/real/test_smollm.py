@@ -15,6 +15,10 @@ PASS, FAIL, NA = Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABLE
 CHECKS = (
     "logprobs/placeholder",
     "logprobs/rescored",
+    "logprobs/prompt",
+    "logprobs/streaming",
+    "logprobs/encoding",
+    "stopping/stop_string",
     "sampling/distribution",
     "sampling/greedy_parity",
     "self_report/speculation_observed",
@@ -22,8 +26,8 @@ CHECKS = (
     "self_report/speculation_switch",
 )
 EXPECTED = {
-    (): (PASS, PASS, PASS, PASS, PASS, PASS, NA),
-    ("ngram-simple",): (FAIL, FAIL, PASS, PASS, PASS, FAIL, NA),
+    (): (PASS, PASS, NA, PASS, PASS, PASS, PASS, PASS, PASS, PASS, NA),
+    ("ngram-simple",): (FAIL, FAIL, NA, FAIL, PASS, PASS, PASS, PASS, PASS, FAIL, NA),
 }
 
 

@@ -72,6 +72,8 @@ def foreign(probe: Probe) -> tuple[Prompt, str, str]:
     """A prompt to be continued by characters of several bytes, the same as text, and the grammar that forces them or ""."""
     text = f"{FOREIGN}\n" * 4
     return _as_ids(probe, text), text, quoted(FOREIGN) if probe.facts.grammar else ""
+
+
 MARKERS = ("zanthorel", "quibblemir", "dreskilow", "fomulanty", "pelgravix", "mirovandu", "ostrekline", "yablotern")
 
 
@@ -143,7 +145,8 @@ def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float)
     copied = _copy(probe)
     if copied:
         prompt, grammar = copied
-        asks += [Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)] * 2
+        copy = Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)
+        asks += [copy, replace(copy, seed=8)]  # another seed, another Ask: `Probe.once` sends both
     return asks
 
 

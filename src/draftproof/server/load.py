@@ -51,13 +51,14 @@ def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int =
     pair = named(name)
     vocabulary = f"letters {pair.alphabet}"
     context = context or _TABLE_CONTEXT
-    target = LawBackend(pair.target_logits, pair.vocabulary, vocabulary, context=context)
-    drafter = LawBackend(pair.draft_logits, pair.vocabulary, vocabulary, context=context) if draft else None
+    eog = () if pair.end is None else (pair.end,)
+    target = LawBackend(pair.target_logits, pair.vocabulary, vocabulary, eog=eog, context=context)
+    drafter = LawBackend(pair.draft_logits, pair.vocabulary, vocabulary, eog=eog, context=context) if draft else None
     return Served(
         name=name,
         path=f"countable:{name}",
         models=Models(target, drafter, NgramPool()),
-        vocabulary=Letters(pair.alphabet),
+        vocabulary=Letters(pair.pieces, pair.end),
         about=About(ftype="exact", n_ctx_train=context),
         defaults=defaults,
         draft_path=f"countable:{name}-draft" if draft else "",

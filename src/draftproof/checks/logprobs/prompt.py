@@ -216,8 +216,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.NOT_APPLICABLE, f"logprobs of the prompt are refused: {answer.error}")
     if state == "IGNORED":
         text = (
-            f"not offered: the request for the prompt's logprobs was answered with {len(answer.tokens)} of generated tokens "
-            "and none of the prompt, without a word; a client that sums them scores the wrong tokens"
+            f"not offered, without a word: none of the prompt's logprobs came, but {len(answer.tokens)} of generated tokens; "
+            "a client that sums them scores the wrong ones"
         )
         return Judgement(Verdict.NOT_APPLICABLE, text, (Finding(state, text, (answer.exchange,)),))
     if state == "MISSING":

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import score
@@ -20,12 +21,12 @@ from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.goodness import goodness_of_fit
 
-TOKENS = 16
-SAME = 3
+TOKENS = 32
+SAME = {Effort.QUICK: 2, Effort.STANDARD: 3, Effort.DEEP: 5}
 MORE = 6
 """Answers to one seed that were not all equal are followed by so many more."""
 SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
-UNSEEDED = 12
+UNSEEDED = {Effort.QUICK: 4, Effort.STANDARD: 12, Effort.DEEP: 12}
 COPYING = Sampling(temperature=0.6)
 """Cool enough to copy what repeats itself, so that n-gram drafters draft."""
 LAW_MASS = 1e-6
@@ -54,18 +55,18 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     prompt = ordinary(probe, 1)[0]
-    ask = Ask(prompt, TOKENS, min(1, probe.facts.max_alternatives))
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
-        _asked_again(probe, Ask(text, 2 * TOKENS, 0, sampling, first, route))
-        for route in routes
-        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))
+        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route))
+        for n, route in enumerate(routes)
+        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))[
+            : 1 if n and probe.effort is Effort.QUICK else 2
+        ]
     )
     noise = noise_if_needed(probe, [r for group in same for r in _repeats(group)], [prompt, repeating(probe)])
-    seeds = probe.seeds(SEEDS[probe.effort])
-    seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
-    unseeded = tuple(probe.ask(ask) for _ in range(UNSEEDED))
+    seeded = tuple(common.sampled(probe, SEEDS[probe.effort]))
+    unseeded = tuple(probe.ask(common.sample(probe)) for _ in range(UNSEEDED[probe.effort]))
     if not probe.facts.max_alternatives:
         return Evidence(probe.facts.self_reports, same, seeded, unseeded, noise=noise)
     row = probe.oracle(prompt)
@@ -75,7 +76,7 @@ def collect(probe: Probe) -> Evidence:
 
 def _asked_again(probe: Probe, ask: Ask) -> tuple[Completion, ...]:
     """A few answers to one request; more where they differ, to tell a fault from an accident of rounding."""
-    answers = [probe.ask(ask) for _ in range(SAME)]
+    answers = [probe.ask(ask) for _ in range(SAME[probe.effort])]
     if _distinct([a for a in answers if a.ok]) > 1:
         answers += [probe.ask(ask) for _ in range(MORE)]
     return tuple(answers)
@@ -86,8 +87,8 @@ def _repeats(group: Sequence[Completion]) -> list[Repeat]:
     answers = [a for a in group if a.ok]
     if not answers:
         return []
-    common, _ = Counter(a.text for a in answers).most_common(1)[0]
-    first = next(a for a in answers if a.text == common)
+    usual, _ = Counter(a.text for a in answers).most_common(1)[0]
+    first = next(a for a in answers if a.text == usual)
     return [Repeat("same", first, a) for a in answers if a is not first]
 
 
@@ -197,7 +198,10 @@ def _coincidence(evidence: Evidence) -> float | None:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * SAME * max(len(facts.routes), 1) + SEEDS[effort] + UNSEEDED + 1 + TOKENS
+    same = 2 * SAME[effort] * max(len(facts.routes), 1)
+    chain = 0 if facts.countable else 1 + common.SAMPLE_TOKENS
+    more = math.ceil((SEEDS[effort] - common.SEEDS) / facts.batch_seeds)
+    return same + more + UNSEEDED[effort] + chain
 
 
 def _made(ids: Sequence[int], drafted: int | None = 4) -> Completion:
@@ -223,6 +227,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     statistical=True,
     examples=(
         Example("sound", _SOUND, Verdict.PASS),

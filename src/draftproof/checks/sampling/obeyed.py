@@ -56,7 +56,7 @@ class Place:
 
 def sequence(answer: Completion) -> tuple[Token, ...]:
     """The tokens of an answer: ids where the server tells them, texts otherwise."""
-    return answer.token_ids if answer.token_ids else tuple(t.text for t in answer.tokens)
+    return answer.token_ids or tuple(t.text for t in answer.tokens)
 
 
 def places(trial: Trial, greedy: Completion, known: KnownModel | None, vocabulary: int | None) -> list[Place]:

@@ -63,9 +63,7 @@ def collect(probe: Probe) -> Evidence:
     answers = [greedy, control, *(t.answer for t in trials)]
     noise = probe.noise([plain.prompt], batches(answers))
     known = probe.known.name if probe.known else ""
-    evidence = Evidence(
-        probe.facts.self_reports, noise, probe.facts.vocabulary, known, greedy, control, tuple(trials)
-    )
+    evidence = Evidence(probe.facts.self_reports, noise, probe.facts.vocabulary, known, greedy, control, tuple(trials))
     return replace(evidence, trials=tuple(_followed_up(probe, evidence, t) for t in trials))
 
 
@@ -215,10 +213,14 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
     if named["UNCLEAR"]:
         names = ", ".join(o.trial.name for o in named["UNCLEAR"])
-        return undecided(f"{names}: tokens that differ by more than noise and less than a fault", "less numerical noise")
+        return undecided(
+            f"{names}: tokens that differ by more than noise and less than a fault", "less numerical noise"
+        )
     obeyed, untold = (", ".join(o.trial.name for o in named[s]) for s in ("OBEYED", "UNTOLD"))
     if len(named["OBEYED"]) * 2 < len(outcomes) - len(named["REFUSED"]) or not obeyed:
-        return undecided(f"no effect to be seen here of {untold or 'any setting'}", "a prompt on which they change tokens")
+        return undecided(
+            f"no effect to be seen here of {untold or 'any setting'}", "a prompt on which they change tokens"
+        )
     missing = why_inconclusive(drafting(evidence.reports, list(_answers(evidence))))
     if missing:
         return undecided(missing, "a prompt that drafts")
@@ -342,7 +344,9 @@ CHECK = Check(
         Example("between noise and fault", _made(_best((0, 2, *_BEST[2:]), gap=0.01)), Verdict.INCONCLUSIVE),
         Example("a penalty without effect", _made(_moved(_BEST, _BEST)), Verdict.INCONCLUSIVE),
         Example("all refused", _made(_REFUSED), Verdict.NOT_APPLICABLE),
-        Example("a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)),
+        Example(
+            "a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)
+        ),
         Example("nothing drafted", _made(_banned(_FREE_OF_1), drafted=None), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, 0.0, 5, "", None, None, ()), Verdict.INCONCLUSIVE),
     ),

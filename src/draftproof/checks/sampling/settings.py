@@ -50,7 +50,9 @@ SETTINGS = (
     Setting("top_n_sigma", Kind.BEST, Sampling(temperature=HOT, top_n_sigma=1e-6)),
     Setting("mirostat", Kind.BEST, Sampling(temperature=HOT, mirostat=2, mirostat_tau=0.01)),
     Setting("typical_p", Kind.MOVES, Sampling(typical_p=1e-6)),
-    Setting("dry_multiplier", Kind.MOVES, replace(GREEDY, dry_multiplier=4.0, dry_allowed_length=1, dry_penalty_last_n=32)),
+    Setting(
+        "dry_multiplier", Kind.MOVES, replace(GREEDY, dry_multiplier=4.0, dry_allowed_length=1, dry_penalty_last_n=32)
+    ),
     Setting("xtc_probability", Kind.MOVES, replace(GREEDY, xtc_probability=1.0, xtc_threshold=0.1)),
 )
 BY_NAME = {s.name: s for s in SETTINGS}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
+from draftproof.checks import common
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
 
 STORY_TOP_K = 3
-SHORT, LONG = 6, 16
+SHORT, LONG = 6, common.SAMPLE_TOKENS
 """Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
 
 MOST_CONDITIONS = 5
+UNSEEDED = -1
 
 Samples = tuple[tuple[int, ...], ...]
 
@@ -33,7 +35,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave.
+    """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave (`UNSEEDED`: none was sent).
 
     A token number is its id, or where the prompt is text, its place in `names`.
     """
@@ -84,28 +86,38 @@ class Collector:
     names: list[str] = field(default_factory=list)
     drafted: int = 0
     accepted: int = 0
+    asked: int = 0
 
     @property
     def room(self) -> int:
         """How many further answers the condition allows."""
-        return sys.maxsize if self.condition.most is None else self.condition.most - len(self.samples)
+        return sys.maxsize if self.condition.most is None else self.condition.most - self.asked
 
-    def more(self, probe: Probe, n: int) -> None:
+    def more(self, probe: Probe, n: int, *, seeded: bool = True) -> None:
         """n further answers, fewer where the condition has a limit."""
         n = min(n, self.room)
         if n <= 0:
             return
-        seeds = probe.seeds(n)
-        need_entries = 0 if probe.facts.token_ids and isinstance(self.condition.prompt, tuple) else 1
-        ask = Ask(
-            self.condition.prompt, self.condition.tokens, need_entries, self.condition.sampling, seeds[0], count=n
-        )
-        for seed, answer in zip(seeds, probe.ask_many([ask]), strict=True):
+        done, self.asked = self.asked, self.asked + n
+        for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
             if answer.ok:
-                self.seeds.append(seed)
+                self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
                 self.samples.append(tuple(self._numbers(answer)))
                 self.drafted += answer.drafted or 0
                 self.accepted += answer.accepted or 0
+
+    def _answers(self, probe: Probe, done: int, n: int) -> Iterable[Completion]:
+        """Those of a condition with a limit are shared with other checks; of one without, too many may come to keep them."""
+        condition = self.condition
+        if condition.most is None:
+            return probe.ask_many([replace(self._ask(probe, n), seed=probe.seeds(n)[0])])
+        ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
+        return probe.stream(replace(ask, max_tokens=condition.tokens), done + n)[done:]
+
+    def _ask(self, probe: Probe, n: int) -> Ask:
+        condition = self.condition
+        need_entries = 0 if probe.facts.token_ids and isinstance(condition.prompt, tuple) else 1
+        return Ask(condition.prompt, condition.tokens, need_entries, condition.sampling, count=n)
 
     def _numbers(self, answer: Completion) -> Iterator[int]:
         if answer.token_ids is not None and isinstance(answer.ask.prompt, tuple):

@@ -89,7 +89,9 @@ def collect(probe: Probe) -> Evidence:
 def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) -> list[PrefixRow]:
     """Rows for prefixes that came more than once, by depth: whether one is asked for never depends on the tokens judged there."""
     asked = {(r.stream, r.prefix) for r in have}
-    visits = Counter((n, s[:i]) for i in range(TOKENS) for n, one in enumerate(streams) for s in one.samples if len(s) > i)
+    visits = Counter(
+        (n, s[:i]) for i in range(TOKENS) for n, one in enumerate(streams) for s in one.samples if len(s) > i
+    )
     wanted = [key for key, times in visits.items() if times >= VISITS and key not in asked]
     chosen = wanted[: ROWS[probe.effort] - len(asked)]
     found = probe.oracle_many([context(streams[n], prefix) for n, prefix in chosen])
@@ -237,7 +239,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if stop:
         return say(Verdict.INCONCLUSIVE, stop, missing="prompts that draft at temperature 2")
     if _too_wide(held):
-        text = f"the law is too peaked, or the tokens too few: any temperature in [{held.low:.2g}, {held.high:.2g}] fits"
+        text = (
+            f"the law is too peaked, or the tokens too few: any temperature in [{held.low:.2g}, {held.high:.2g}] fits"
+        )
         return say(Verdict.INCONCLUSIVE, text, missing="more answers (a higher --effort), or a prompt of more entropy")
     if book.misfit() >= -math.log(terms.pass_error):
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
@@ -279,7 +283,9 @@ def _other_law() -> Evidence:
     """The law's probabilities at that temperature, given to other tokens of nearly the same mean logprob."""
     evidence = _made(HOT)
     stream = evidence.streams[0]
-    swapped = tuple((a, {0: 1, 1: 0}.get(b, b) if n % 3 else 4 if b == 3 else b) for n, (a, b) in enumerate(stream.samples))
+    swapped = tuple(
+        (a, {0: 1, 1: 0}.get(b, b) if n % 3 else 4 if b == 3 else b) for n, (a, b) in enumerate(stream.samples)
+    )
     return replace(evidence, streams=(replace(stream, samples=swapped),))
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, drafts, is_on, states
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Completion, Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
-
-TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +24,7 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
-    return Evidence(probe.facts.self_reports, tuple(probe.ask(ask) for ask in asks))
+    return Evidence(probe.facts.self_reports, tuple(probe.once(common.forced(probe, 0.0))))
 
 
 def _statements(evidence: Evidence) -> list[tuple[str, Scalar]]:
@@ -88,7 +85,7 @@ def _listed(said: Sequence[tuple[str, Scalar]]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 4 if facts.grammar else 2
+    return 0
 
 
 _TOKENS = [made.true_token(n % 3) for n in range(6)]
@@ -106,6 +103,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     examples=(
         Example("/props denies it", Evidence(made.LIVE_ON, (_DRAFTED,)), Verdict.FAIL, ("MISREPORT",)),
         Example("every place says it", Evidence(_HONEST, (_DRAFTED,)), Verdict.PASS),
