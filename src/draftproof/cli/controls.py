@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -66,20 +67,21 @@ def controls(
     require_writable(json_to)
     servers = chosen(liars)
     console = Console(file=human_file(json_to))
-    with click.progressbar(length=len(servers) * repeats, label="Audits", file=sys.stderr) as bar:
+    numbers = itertools.count(1)
 
-        def done(_: Run) -> None:
-            bar.update(1)
+    def done(run: Run) -> None:
+        told = "; ".join(run.wrong()) or "as it must be"
+        click.echo(f"{next(numbers):>4} of {len(servers) * repeats}  {run.liar}: {told}", err=True)
 
-        matrix = run_matrix(
-            servers,
-            checks,
-            effort=Effort(effort),
-            repeats=repeats,
-            seed=seed,
-            jobs=jobs or os.cpu_count() or 1,
-            done=done,
-        )
+    matrix = run_matrix(
+        servers,
+        checks,
+        effort=Effort(effort),
+        repeats=repeats,
+        seed=seed,
+        jobs=jobs or os.cpu_count() or 1,
+        done=done,
+    )
     show(matrix, console)
     written = write_json(json.dumps(as_document(matrix), indent=1) + "\n", json_to)
     return SOUND if written and not matrix.wrong() else INSTRUMENT
