@@ -104,7 +104,7 @@ class Matrix:
 
 def alone(check: str) -> tuple[str, ...]:
     """The liars that only this check must fail on."""
-    return tuple(server.name for server in LIARS if server.fails == (check,) and not server.may_fail)
+    return tuple(server.name for server in LIARS if server.fails == (check,))
 
 
 def chosen(patterns: Sequence[str]) -> tuple[Liar, ...]:

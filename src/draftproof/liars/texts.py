@@ -12,7 +12,7 @@ from draftproof.engine.emit import Emitted, Origin
 from draftproof.engine.generate import Generation
 from draftproof.liars.liar import Liar
 
-_FAR = 25
+_SHORT = 20
 
 
 def emitting(
@@ -36,12 +36,12 @@ def _doubled(generation: Generation, token: int, origin: Origin, row: Rows) -> i
     return generation.context[-1] if origin is Origin.BONUS and generation.job.sampling.greedy else token
 
 
-def _late(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
-    """Only far into an answer, and only where nothing but the temperature is set."""
-    s = generation.job.sampling
+def _some(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
+    """Only after some prompts, and only where nothing but the temperature is set."""
+    s, length = generation.job.sampling, len(generation.job.prompt)
     plain = s.greedy and not (s.logit_bias or s.presence_penalty or s.frequency_penalty or s.repeat_penalty != 1)
-    far = len(generation.context) - len(generation.job.prompt) >= _FAR
-    return int(np.argsort(-row, kind="stable")[1]) if plain and far and origin is Origin.BONUS else token
+    chosen = plain and length < _SHORT and length % 2 == 0
+    return int(np.argsort(-row, kind="stable")[1]) if chosen and origin is Origin.BONUS else token
 
 
 def _alien(generation: Generation, token: int, origin: Origin, row: Rows) -> int:
@@ -86,11 +86,11 @@ FAMILY: tuple[Liar, ...] = (
         generation=emitting(_drafted_kept),
     ),
     Liar(
-        "second-best-late",
-        "takes the runner-up where a block ends, far into an answer at temperature 0",
+        "second-best-sometimes",
+        "takes the runner-up where a block ends, after some prompts at temperature 0",
         "https://github.com/ml-explore/mlx-lm/issues/1423",
         ("sampling/greedy_parity",),
-        generation=emitting(_late),
+        generation=emitting(_some),
     ),
     Liar(
         "alien",

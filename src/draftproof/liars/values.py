@@ -11,7 +11,7 @@ from draftproof.engine.emit import Emitted, Listed
 from draftproof.liars.liar import Liar
 from draftproof.liars.numbers import Moment, by, where_answered, where_speculated
 
-_FAR = 24
+_FAR, _SCALE = 24, 0.7
 
 
 def _probability(moment: Moment) -> Emitted:
@@ -73,9 +73,9 @@ def _at_temperature(moment: Moment) -> Emitted:
 
 
 def _corrupted(moment: Moment) -> Emitted:
-    """Far into an answer every third token has the row of another sequence."""
+    """Far into an answer every third row is not scaled as the others are; what is likelier stays likelier."""
     place = len(moment.before)
-    return by(moment.true, np.roll(moment.row, 3)) if place >= _FAR and place % 3 == 2 else moment.true
+    return by(moment.true, _SCALE * moment.row) if place >= _FAR and place % 3 == 2 else moment.true
 
 
 _WRONG_LISTS = ("logprobs/rescored", "logprobs/units", "logprobs/well_formed")
@@ -127,7 +127,7 @@ FAMILY: tuple[Liar, ...] = (
     ),
     Liar(
         "corrupted-rows",
-        "reads the wrong row of its batch for every third token, from the 25th on",
+        "spoils the scale of every third row, from the 25th token on",
         "https://github.com/vllm-project/vllm/issues/53488",
         ("logprobs/rescored",),
         numbers=where_answered(_corrupted),
