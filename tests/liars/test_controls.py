@@ -20,7 +20,7 @@ from draftproof.core.verdict import Verdict
 from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar
 from draftproof.liars.liar import Liar
 
-COSTLY = ("sampling/distribution", "sampling/temperature", "sampling/unchanged", "randomness/concurrency")
+COSTLY = ("sampling/distribution", "sampling/unchanged")
 """These are tried here on the servers that they must fail on and on two honest ones; docs/reference/controls.md tells of all."""
 ALL = ("honest-rejection", "honest-ngram")
 NAMES = [check.name for check in all_checks()]

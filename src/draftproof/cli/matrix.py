@@ -6,13 +6,17 @@ import fnmatch
 import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from draftproof import __version__
-from draftproof.audit import AuditConfig, all_checks, audit
-from draftproof.audit.live import LiveTarget, open_live
+from draftproof.audit import AuditConfig, all_checks
+from draftproof.audit.config import select
+from draftproof.audit.live import open_live
+from draftproof.audit.runner import Audit
+from draftproof.audit.selftest import Controls, require_sound
+from draftproof.checks.check import Terms
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
@@ -118,8 +122,13 @@ def chosen(patterns: Sequence[str]) -> tuple[Liar, ...]:
 
 def run_one(name: str, checks: tuple[str, ...], effort: Effort, seed: int) -> Run:
     """Audits the server `name`, started for this alone. checks: names, families or globs."""
+    every = all_checks()
+    tested = _self_test()
     with hosted(liar(name)) as url:
-        report = audit(AuditConfig(url, effort=effort, seed=seed, checks=checks), open_target=_unsaved)
+        config = AuditConfig(url, effort=effort, seed=seed, checks=checks)
+        running = Audit(config, select(every, checks), every, lambda _event: None)
+        with open_live(config, save=False) as target:
+            report = running.run(target, tested)
     said = {outcome.check: outcome.judgement for outcome in report.outcomes}
     return Run(
         name,
@@ -129,8 +138,10 @@ def run_one(name: str, checks: tuple[str, ...], effort: Effort, seed: int) -> Ru
     )
 
 
-def _unsaved(config: AuditConfig, *, save: bool) -> AbstractContextManager[LiveTarget]:  # noqa: ARG001 - never
-    return open_live(config, save=False)
+@cache
+def _self_test() -> Controls:
+    """Once for all audits."""
+    return require_sound(all_checks(), Terms())
 
 
 def run_matrix(

@@ -73,7 +73,7 @@ FAMILY: tuple[Liar, ...] = (
         "certain",
         "says of every token of a verified block that it was the only one possible, alternatives at -100",
         "https://github.com/madroidmaq/mlx-omni-server/pull/56",
-        ("logprobs/placeholder", "logprobs/rescored", "logprobs/units"),
+        ("logprobs/placeholder", "logprobs/rescored", "logprobs/units", "logprobs/encoding"),
         numbers=where_speculated(_certain),
     ),
 )
