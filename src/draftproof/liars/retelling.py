@@ -160,4 +160,5 @@ def _asked(body: bytes) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text: str = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from draftproof.engine.backend import Rows
+from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
@@ -52,16 +54,18 @@ def _counts_one_less(telling: Telling) -> Any:
 class _ToTheEndOfTheBlock(Generation):
     """A stop string inside an accepted draft is seen when the whole draft is out."""
 
+    _begun = 0
+    _stopped = False
+
     def _ended(self, token: int) -> Finish | None:
         finish = super()._ended(token)
-        if finish is Finish.STOP:
-            self._stopped = True
+        self._stopped = self._stopped or finish is Finish.STOP
         left = len(self._draft.tokens) - (len(self.context) - self._begun)
-        if finish in (Finish.STOP, None) and getattr(self, "_stopped", False):
+        if finish in (Finish.STOP, None) and self._stopped:
             return None if left > 0 else Finish.STOP
         return finish
 
-    def _judge(self, rows: Any) -> Any:
+    def _judge(self, rows: Rows) -> list[Emitted]:
         self._begun = len(self.context)
         return super()._judge(rows)
 

@@ -156,7 +156,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
     a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
     """
-    seeded = [a for a in evidence.seeded if a.ok]
+    seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
+    evidence = replace(evidence, seeded=seeded, unseeded=unseeded)
     tested = _first_tokens(evidence, terms)
     statements = (tested[0],) if tested else ()
     chance = _coincidence(evidence)
@@ -174,7 +175,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if excused:
         text = "one seed gave different answers, which numerical noise may explain or not"
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="less numerical noise")
-    if len(seeded) < 3 or not evidence.same:
+    if min(len(seeded), len(unseeded)) < 3 or not evidence.same:
         return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
     if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
         text = "the prompt leaves too little to chance to tell seeds apart"
@@ -241,6 +242,11 @@ CHECK = Check(
             "the same, and noise that may explain it", replace(_SOUND, same=_UNEQUAL, noise=0.05), Verdict.INCONCLUSIVE
         ),
         Example("seeds without effect", replace(_SOUND, seeded=_SAME[0] * 8), Verdict.FAIL, ("IGNORED",)),
+        Example(
+            "no answer without a seed",
+            replace(_SOUND, unseeded=tuple(replace(a, status=500, error="broken") for a in _SAME[0] * 4)),
+            Verdict.INCONCLUSIVE,
+        ),
         Example("one seed for all unseeded", replace(_SOUND, unseeded=_SAME[0] * 4), Verdict.FAIL, ("SHARED_STREAM",)),
         Example(
             "consecutive seeds that give consecutive tokens",
