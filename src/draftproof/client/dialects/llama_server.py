@@ -28,7 +28,7 @@ from draftproof.client.wire import Field, answer_json
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
-from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.sampling import Sampling
 
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
