@@ -36,7 +36,9 @@ def requests(facts: Facts) -> int:
 
 
 def alternatives(probe: Probe) -> int:
-    return min(ALTERNATIVES, probe.facts.max_alternatives)
+    """How many to ask for; of a server that gives logprobs and never an alternative as many as of others, to show it."""
+    asked = min(ALTERNATIVES, probe.facts.max_alternatives)
+    return asked or (ALTERNATIVES if probe.facts.routes else 0)
 
 
 def plain(probe: Probe) -> tuple[tuple[str, Scalar], ...]:

@@ -131,6 +131,8 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
     if not is_chat(route) or isinstance(ask.prompt, str):
         return replace(ask, route=route)
     if is_small(probe):
+        if not probe.facts.max_alternatives:  # nothing tells the letters
+            return None
         names = _letter_names(probe)
         return replace(ask, route=route, prompt="".join(names.get(i, "") for i in ask.prompt))
     texts = (t for t in (REPEATING, *ORDINARY, COPIED) if probe.tokenize(t) == ask.prompt)

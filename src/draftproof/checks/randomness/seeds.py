@@ -29,6 +29,7 @@ SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
 UNSEEDED = {Effort.QUICK: 4, Effort.STANDARD: 12, Effort.DEEP: 12}
 COPYING = Sampling(temperature=0.6)
 """Cool enough to copy what repeats itself, so that n-gram drafters draft."""
+LAW_MASS = 1e-6
 CONTROL = 1e-3
 """The chance of a coincidence must be below this before equal answers are blamed on the server."""
 
@@ -132,6 +133,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     if len(seen) < 20 or not evidence.law:
         return None
     ids, law = zip(*evidence.law, strict=True)
+    if math.fsum(law) > 1 + LAW_MASS:  # no law: logprobs/well_formed says so
+        return None
     counts = Counter(seen)
     observed = [counts[i] for i in ids]
     rest = max(0.0, 1 - math.fsum(law))
@@ -154,7 +157,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
     a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
     """
-    seeded = [a for a in evidence.seeded if a.ok]
+    seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
+    evidence = replace(evidence, seeded=seeded, unseeded=unseeded)
     tested = _first_tokens(evidence, terms)
     statements = (tested[0],) if tested else ()
     chance = _coincidence(evidence)
@@ -172,7 +176,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if excused:
         text = "one seed gave different answers, which numerical noise may explain or not"
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="less numerical noise")
-    if len(seeded) < 3 or not evidence.same:
+    if min(len(seeded), len(unseeded)) < 3 or not evidence.same:
         return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
     if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
         text = "the prompt leaves too little to chance to tell seeds apart"
@@ -239,6 +243,11 @@ CHECK = Check(
             "the same, and noise that may explain it", replace(_SOUND, same=_UNEQUAL, noise=0.05), Verdict.INCONCLUSIVE
         ),
         Example("seeds without effect", replace(_SOUND, seeded=_SAME[0] * 8), Verdict.FAIL, ("IGNORED",)),
+        Example(
+            "no answer without a seed",
+            replace(_SOUND, unseeded=tuple(replace(a, status=500, error="broken") for a in _SAME[0] * 4)),
+            Verdict.INCONCLUSIVE,
+        ),
         Example("one seed for all unseeded", replace(_SOUND, unseeded=_SAME[0] * 4), Verdict.FAIL, ("SHARED_STREAM",)),
         Example(
             "consecutive seeds that give consecutive tokens",

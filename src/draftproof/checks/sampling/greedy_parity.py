@@ -66,6 +66,8 @@ class Divergence:
 def _emitted(answer: Completion, n: int) -> tuple[int | None, str]:
     token = answer.tokens[n] if n < len(answer.tokens) else None
     known = answer.token_ids[n] if answer.token_ids and n < len(answer.token_ids) else None
+    if token is not None and known is not None and token.id not in (None, known):
+        token = None  # an entry before it was lost
     return (known if token is None or token.id is None else token.id), (token.text if token else f"token {known}")
 
 
