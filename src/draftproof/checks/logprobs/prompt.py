@@ -258,7 +258,8 @@ def _table(scored: Sequence[tuple[Place, float, float | None, float]]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 3 + PLACES[effort] * (2 if facts.uncached else 1)
+    places = 0 if facts.countable else PLACES[effort] * (2 if facts.uncached else 1)
+    return 3 + places
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))
