@@ -153,21 +153,3 @@ def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float)
         copy = Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)
         asks += [copy, replace(copy, seed=8)]  # another seed, another Ask: `Probe.once` sends both
     return asks
-
-
-SHARED_TOKENS = 48
-SHARED_ALTERNATIVES = 5
-
-
-def shared(probe: Probe, temperature: float) -> list[Ask]:
-    """The requests of `forcing` whose answers several checks read (`Probe.once`): with logprobs, prompts worked out anew."""
-    wanted = min(SHARED_ALTERNATIVES, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=SHARED_TOKENS, alternatives=wanted, temperature=temperature)
-    return [replace(ask, extra=probe.facts.uncached) for ask in asks]
-
-
-def elsewhere(probe: Probe) -> list[Ask]:
-    """The repeating prompt of `shared` at temperature 0 on every further route that can be given it."""
-    ask = shared(probe, 0.0)[1]
-    routed = (on_route(probe, ask, route) for route in probe.facts.routes[1:])
-    return [ask for ask in routed if ask is not None]
