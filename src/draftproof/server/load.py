@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from draftproof.core.errors import UsageError
-from draftproof.countable.catalogue import named
 from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.slot import Models
@@ -48,6 +47,8 @@ class Files:
 
 def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int = 0, draft: bool = True) -> Served:
     """A model of the catalogue, with its own draft. Raises UsageError for an unknown name."""
+    from draftproof.countable.catalogue import named  # it writes GGUF files too, and takes long to import
+
     pair = named(name)
     vocabulary = f"letters {pair.alphabet}"
     context = context or _TABLE_CONTEXT
