@@ -27,9 +27,11 @@ def largest(values: NDArray[np.floating], n: int) -> Ids:
             floor = peaks[_COLUMNS - n]
         else:
             floor = np.partition(values, size - n)[size - n]
-        (places,) = (values >= floor).nonzero()
-        return places[(-values[places]).argsort(kind="stable")[:n]]
-    return (-values).argsort(kind="stable")[:n]
+        (found,) = (values >= floor).nonzero()
+        places: Ids = found[(-values[found]).argsort(kind="stable")[:n]]
+        return places
+    order: Ids = (-values).argsort(kind="stable")
+    return order[:n]
 
 
 class Leading(NamedTuple):
@@ -114,7 +116,7 @@ class Candidates:
 
     def probabilities(self) -> Law:
         """float64[n]: softmax of the logits."""
-        x = np.subtract(self.logits, self.top, dtype=np.float64)
+        x: Law = np.subtract(self.logits, self.top, dtype=np.float64)
         np.exp(x, out=x)
         x /= x.sum()
         return x

@@ -42,7 +42,8 @@ class Models:
 
     def costs_of(self, speculation: Speculation) -> Costs | None:
         """What rows cost, where it matters."""
-        return self.costs() if self.costs is not None and speculation.wanted else None
+        matters = speculation.wanted and speculation.adaptive
+        return self.costs() if self.costs is not None and matters else None
 
     def setup(
         self, speculation: Speculation, sampling: Sampling, memories: Mapping[str, Memory] = MappingProxyType({})

@@ -81,7 +81,7 @@ def document(routes: Iterable[Described]) -> dict[str, Any]:
 
 
 def _operation(route: Described) -> dict[str, Any]:
-    told = {
+    told: dict[str, Any] = {
         "tags": [route.tag],
         "summary": (inspect.getdoc(route.endpoint) or "").partition("\n")[0],
         "operationId": route.endpoint.__name__,

@@ -80,7 +80,8 @@ def test_a_text_that_repeats_itself_is_drafted_at_once() -> None:
 
 def test_a_long_repetition_is_drafted_in_long_pieces() -> None:
     costs = Costs(STEEP.rows, more=((16, 12.5), (32, 24.5), (49, 37.0)))
-    policy, lengths = LengthPolicy(costs, 48, lambda n: n < 8 or n in {15, 31, 48}), []
+    policy = LengthPolicy(costs, 48, lambda n: n < 8 or n in {15, 31, 48})
+    lengths: list[int] = []
     while sum(lengths) + len(lengths) < 160:
         lengths.append(policy.choose(48))
         policy.observe(lengths[-1], lengths[-1])
