@@ -77,5 +77,9 @@ def load_files(files: Files, defaults: Defaults = LLAMA_DEFAULTS, said: Callable
             f"Models in GGUF files need libllama ({error}).",
             f"Run: {sys.executable} -m pip install 'draftproof[serve]'",
         ) from error
-    served = load_llama.load(files, said or (lambda _: None))
-    return replace(served, defaults=defaults)
+    told = said or (lambda _: None)
+    served = replace(load_llama.load(files, told), defaults=defaults)
+    if defaults.speculation.wanted:
+        told("measuring what drafts cost")  # else the first request that speculates waits for it
+        served.models.costs_of(defaults.speculation)
+    return served
