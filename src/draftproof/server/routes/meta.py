@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,7 +28,8 @@ async def health(request: Request) -> Response:
 @ROUTES.get("/props")
 async def props(request: Request) -> Response:
     """Model, defaults, and speculation as it is."""
-    return answer(state_of(request).report.props())
+    # in a thread, for what rows cost may have to be measured first
+    return answer(await asyncio.to_thread(state_of(request).report.props))
 
 
 @ROUTES.get("/slots", query=("fail_on_no_slot",))
