@@ -1,0 +1,207 @@
+"""Does a server sample the same with speculation as with speculation switched off by the request?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.drafting import drafts
+from draftproof.checks.sampling.arms import (
+    FIRST_BATCH,
+    Evidence,
+    Pair,
+    assessed,
+    bound,
+    collect,
+    coupled,
+    first_difference,
+    moved,
+)
+from draftproof.checks.sampling.collecting import LEAST_DRAFTED
+from draftproof.checks.sampling.findings import NOISE_LIMIT
+from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
+from draftproof.checks.sampling.laws import PrefixRow
+from draftproof.checks.sampling.streams import Stream
+from draftproof.checks.self_report.speculation_switch import SPELLINGS
+from draftproof.client.coupling import draws_of, predict
+from draftproof.client.noise import noise_requests
+from draftproof.core.facts import Facts
+from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow
+from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Fails when a greedy answer differs by more than max(6 noise, .05) nats, a logprob moves by as much, or when tokens after
+    the first do not follow the law that the same server tells without speculation (e-process at 2/alpha).
+
+    Passes only with an upper bound of at most `terms.target_tv` on the total variation between the two: by equal seeds where
+    they give equal answers, by counts otherwise.
+    """
+    if not evidence.switch:
+        text = "no field of a request was seen to switch speculation off; one-token requests stand in for it in the other checks"
+        return Judgement(Verdict.NOT_APPLICABLE, text)
+    on, off = evidence.on, evidence.off
+    pairs = [p for p in evidence.pairs if p.on.ok and p.off.ok]
+    if on is None or off is None or not on.samples or not off.samples or not pairs:
+        return Judgement(Verdict.INCONCLUSIVE, "too few answers came", missing="answers with and without speculation")
+    sigma = evidence.noise * math.sqrt(2)
+    tie, fault = max(TIE, TIE_NOISE * sigma), max(FAULT, FAULT_NOISE * sigma)
+    different = [d for d in map(first_difference, pairs) if d is not None]
+    most_moved = max((x for p in pairs for x in moved(p)), default=0.0)
+    later, control = assessed(evidence, on).later, assessed(evidence, off).later
+    found = bound(evidence, terms.pass_error)
+    by_seeds = coupled(evidence)
+    measured: dict[str, float | int | str | None] = {
+        "greedy answers that differ": len(different),
+        "largest difference of a logprob (nat)": most_moved,
+        "seeds compared": len(off.samples),
+        "the same answer to the same seed": "yes" if by_seeds else "no",
+        "drafted": on.drafted + sum(p.on.drafted or 0 for p in pairs),
+        "log e-value": later.max_log_e,
+        "log e-value without speculation": control.max_log_e,
+        "noise (nat)": evidence.noise,
+    }
+    test = Statement(
+        f"largest e-value of {later.tokens} tokens with speculation against the law told without: exp({later.max_log_e:.1f})",
+        later.tokens,
+        "e-process over tokens (Ville's inequality)",
+        terms.alpha / 2,
+        {"log_e": later.max_log_e},
+    )
+    statements = (test, found.statement) if found else (test,)
+
+    def undecided(text: str, missing: str) -> Judgement:
+        return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing=missing)
+
+    if evidence.noise > NOISE_LIMIT:
+        return undecided(f"laws are uncertain by {evidence.noise:.2f} nat (RMS)", "a server with less numerical noise")
+    if any(drafts(p.off) for p in pairs) or off.drafted:
+        return undecided(f"{evidence.switch} stops drafting only sometimes", "a switch that always works")
+    limit = math.log(2) - math.log(terms.alpha)
+    wrong = [d for d in different if d.gap > fault]
+    findings = []
+    if wrong:
+        worst = max(wrong, key=lambda d: d.gap)
+        text = f"{len(wrong)} of {len(pairs)} greedy answers change with speculation: token {worst.position + 1} by {worst.gap:.2f} nat"
+        findings.append(Finding("CHANGED", text, tuple(x.exchange for d in wrong for x in (d.pair.on, d.pair.off))))
+    if control.max_log_e >= limit or control.impossible:
+        text = "even without speculation the tokens do not follow the law that the server tells with them"
+        findings.append(Finding("BASELINE", text))
+    elif later.impossible or later.max_log_e >= limit:
+        text = "sampled tokens do not follow the law that the server tells without speculation"
+        text += f" (e-value exp({later.max_log_e:.0f}), {later.tokens} tokens, {len(later.impossible)} of them impossible)"
+        findings.append(Finding("CHANGED", text))
+    if most_moved > fault:
+        text = f"the logprob of an equal token after equal tokens moves by {most_moved:.2f} nat with speculation"
+        findings.append(Finding("MOVED", text, tuple(p.on.exchange for p in pairs if max(moved(p), default=0) > fault)))
+    if findings:
+        return Judgement(Verdict.FAIL, findings[0].text, tuple(findings), statements, measured)
+    if any(d.gap > tie for d in different) or most_moved > tie:
+        return undecided("differences larger than noise and smaller than a fault", "less numerical noise")
+    if not any(drafts(p.on) for p in pairs) or on.drafted < LEAST_DRAFTED:
+        return undecided(f"only {on.drafted} tokens were drafted at temperature 1", "prompts that draft")
+    if found is None or found.tv > terms.target_tv:
+        so_far = f"TV <= {found.tv:.3f}" if found else "no bound"
+        return undecided(f"nothing against it, but only {so_far} where {terms.target_tv:g} is wanted", "a higher --effort")
+    how = "equal seeds give equal answers" if by_seeds else "other answers to equal seeds, of the same law"
+    text = (
+        f"{evidence.switch}={evidence.value} changes nothing: {len(pairs)} greedy answers equal, {how}, "
+        f"TV <= {found.tv:.2g} at {1 - terms.pass_error:.1%} (n={found.n})"
+    )
+    return Judgement(Verdict.PASS, text, (), statements, measured)
+
+
+_BY_COUNTS = {Effort.QUICK: 256, Effort.STANDARD: 2048, Effort.DEEP: 16384}
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    """As for a server whose seeds give other answers under speculation; one that has no switch costs the first sum alone."""
+    trial = 4 + 2 + len(SPELLINGS)
+    answers = FIRST_BATCH + _BY_COUNTS[effort]
+    return trial + 4 + noise_requests(DRAFT_BATCHES) + math.ceil(answers / max(1, facts.batch_seeds))
+
+
+def applies(facts: Facts) -> str:
+    if not (facts.routes and facts.max_alternatives and facts.token_prompts and facts.token_ids):
+        return "tokens of both conditions are compared by their ids and logprobs"
+    return "" if facts.seeds else "seeds do not repeat on this server"
+
+
+_N = 600
+_IDS = tuple(n % 3 for n in range(12))
+_PREFIXES = [(), *((a,) for a in range(5))]
+
+
+def _pair(on: Sequence[int] = _IDS, shift: float = 0.0, drafted: int | None = 9, gap: float = 1.0) -> Pair:
+    off = [_ranked(n, gap) for n in _IDS]
+    with_draft = [replace(_ranked(n, gap), logprob=-0.5 + shift) for n in on]
+    return Pair(
+        made.answer(with_draft, sampling=GREEDY, drafted=drafted, accepted=2 if drafted else None),
+        made.answer(off, sampling=GREEDY),
+    )
+
+
+def _ranked(best: int, gap: float) -> made.TokenRecord:
+    """A token at -.5 nat, its rival `gap` nats below it."""
+    token = made.true_token(best)
+    rival = (best + 1) % 3
+    listed = ((best, -0.5), (rival, -0.5 - gap))
+    return replace(token, logprob=-0.5, alternatives=tuple(made.Alternative(i, made.letter(i), x) for i, x in listed))
+
+
+def _made(
+    later: str = "law", pair: Pair | None = None, n: int = _N, drafted: int = 300, noise: float = 1e-6
+) -> Evidence:
+    """Two letters per answer: as the seeds say in both conditions ("equal"), of the same law ("law"), or its top ("greedy")."""
+    law = np.array(made.LAW)
+    seeds = np.arange(1000, 1000 + n)
+    without = predict(np.broadcast_to(law, (n, 2, 5)), draws_of(seeds.tolist(), 2)).tokens
+    others = predict(np.broadcast_to(law, (n, 2, 5)), draws_of((seeds + 10**6).tolist(), 2)).tokens
+    tokens = without if later == "equal" else others
+    if later == "greedy":
+        tokens[:, 1] = 0
+    row = OracleRow(tuple(range(5)), tuple("abcde"), tuple(map(math.log, made.LAW)), 2, complete=True)
+    streams = (
+        Stream(made.PROMPT, NEUTRAL, tuple(seeds.tolist()), tuple(map(tuple, t.tolist())), d, d // 3)
+        for t, d in ((tokens, drafted), (without, 0))
+    )
+    rows = tuple(PrefixRow(0, prefix, row) for prefix in _PREFIXES)
+    return Evidence(made.LIVE_ON, "speculative", False, noise, 5, (pair or _pair(),), *streams, rows)
+
+
+_SECOND = (0, 2, *_IDS[2:])
+
+CHECK = Check(
+    name="sampling/unchanged",
+    claim="Switching speculation off in the request changes neither greedy answers, nor logprobs, nor the law of samples.",
+    blind_to="What both conditions share; prompts and samplers that were not tried; differences below the stated bound.",
+    remedy="Send the switch with every request whose text or numbers matter.",
+    aspects=("text", "logprobs"),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    applies=applies,
+    statistical=True,
+    examples=(
+        Example("equal seeds, equal answers", _made("equal"), Verdict.PASS),
+        Example("other answers of the same law", _made(n=1500), Verdict.PASS),
+        Example("greedy when it speculates", _made("greedy"), Verdict.FAIL, ("CHANGED",)),
+        Example("a greedy answer that changes", _made("equal", _pair(_SECOND)), Verdict.FAIL, ("CHANGED",)),
+        Example("a logprob that moves", _made("equal", _pair(shift=0.3)), Verdict.FAIL, ("MOVED",)),
+        Example("a near-tie", _made("equal", _pair(_SECOND, gap=1e-4)), Verdict.PASS),
+        Example("noise that explains it", _made("equal", _pair(_SECOND, gap=0.6), noise=0.15), Verdict.PASS),
+        Example("between noise and fault", _made("equal", _pair(_SECOND, gap=0.01)), Verdict.INCONCLUSIVE),
+        Example("too few samples", _made(n=60), Verdict.INCONCLUSIVE),
+        Example("nothing drafted", _made("equal", drafted=0), Verdict.INCONCLUSIVE),
+        Example("too noisy", _made("equal", noise=0.5), Verdict.INCONCLUSIVE),
+        Example("no switch", Evidence(made.LIVE_ON, ""), Verdict.NOT_APPLICABLE),
+        Example("nothing came", Evidence(made.LIVE_ON, "speculative", False), Verdict.INCONCLUSIVE),
+    ),
+)
