@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks.contexts import ceiling
-from draftproof.checks.drafting import Reports
+from draftproof.checks.drafting import Reports, batches
 from draftproof.checks.prompts import forcing, is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import PASS_ERROR, TARGET
@@ -15,12 +15,12 @@ from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, Stream
 from draftproof.checks.self_report.speculation_switch import working
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
-from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
+from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.stats.coupling import compare, coupling_bound
 
 TOKENS = 32
-FIRST_BATCH = 32
+FIRST_BATCH, FIRST_LARGE = 32, 16
 DOUBLING = 256
 """Batches double up to here; then they grow by a quarter."""
 ALTERNATIVES = 20
@@ -66,7 +66,7 @@ def collect(probe: Probe) -> Evidence:
         Pair(on, probe.ask(replace(ask, extra=(switch,)))) for ask, on in zip(asks, probe.once(asks), strict=True)
     ]
     on, off, seeds = _arms(probe, switch)
-    noise = probe.noise([a.prompt for a in asks], DRAFT_BATCHES)
+    noise = probe.noise([a.prompt for a in asks], batches([*(p.on for p in pairs), *on.answers]))
 
     def evidence() -> Evidence:
         rows = _rows(off.answers, probe.facts.vocabulary)
@@ -75,7 +75,7 @@ def collect(probe: Probe) -> Evidence:
             facts.self_reports, *switch, noise, facts.vocabulary, tuple(pairs), on.stream(), off.stream(), tuple(rows)
         )
 
-    done = FIRST_BATCH
+    done = len(seeds)
     while True:
         if not off.answers or coupled(evidence()):
             off.more(probe, seeds)
@@ -94,7 +94,7 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
     repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
     asks = [repeated] if is_small(probe) else [replace(repeated, prompt=ordinary(probe, 1)[0], max_tokens=SHORT), repeated]
     for ask in asks:
-        on, seeds = _Drawn(ask), probe.seeds(FIRST_BATCH)
+        on, seeds = _Drawn(ask), probe.seeds(FIRST_BATCH if is_small(probe) else FIRST_LARGE)
         on.more(probe, seeds)
         if on.stream().drafted:
             break

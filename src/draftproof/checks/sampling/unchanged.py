@@ -37,8 +37,8 @@ from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
-    """Fails when a greedy answer differs by more than max(6 noise, .05) nats, a logprob moves by as much, or when tokens after
-    the first do not follow the law that the same server tells without speculation (e-process at 2/alpha).
+    """Fails when a greedy answer differs by more than max(6 noise, .05) nats, the logprobs of an answer move by as much (RMS), or
+    when tokens after the first do not follow the law that the same server tells without speculation (e-process at 2/alpha).
 
     Passes only with an upper bound of at most `terms.target_tv` on the total variation between the two: by equal seeds where
     they give equal answers, by counts otherwise.
@@ -53,13 +53,13 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     sigma = evidence.noise * math.sqrt(2)
     tie, fault = max(TIE, TIE_NOISE * sigma), max(FAULT, FAULT_NOISE * sigma)
     different = [d for d in map(first_difference, pairs) if d is not None]
-    most_moved = max((x for p in pairs for x in moved(p)), default=0.0)
+    move = max((_move(p) for p in pairs), default=0.0)
     later, control = assessed(evidence, on).later, assessed(evidence, off).later
     found = bound(evidence, terms.pass_error)
     by_seeds = coupled(evidence)
     measured: dict[str, float | int | str | None] = {
         "greedy answers that differ": len(different),
-        "largest difference of a logprob (nat)": most_moved,
+        "RMS difference of logprobs (nat)": move,
         "seeds compared": len(off.samples),
         "the same answer to the same seed": "yes" if by_seeds else "no",
         "drafted": on.drafted + sum(p.on.drafted or 0 for p in pairs),
@@ -97,12 +97,12 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = "sampled tokens do not follow the law that the server tells without speculation"
         text += f" (e-value exp({later.max_log_e:.0f}), {later.tokens} tokens, {len(later.impossible)} of them impossible)"
         findings.append(Finding("CHANGED", text))
-    if most_moved > fault:
-        text = f"the logprob of an equal token after equal tokens moves by {most_moved:.2f} nat with speculation"
-        findings.append(Finding("MOVED", text, tuple(p.on.exchange for p in pairs if max(moved(p), default=0) > fault)))
+    if move > fault:
+        text = f"logprobs of equal tokens after equal tokens move by {move:.2f} nat (RMS) with speculation"
+        findings.append(Finding("MOVED", text, tuple(p.on.exchange for p in pairs if _move(p) > fault)))
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, tuple(findings), statements, measured)
-    if any(d.gap > tie for d in different) or most_moved > tie:
+    if any(d.gap > tie for d in different):
         return undecided("differences larger than noise and smaller than a fault", "less numerical noise")
     if not any(drafts(p.on) for p in pairs) or on.drafted < LEAST_DRAFTED:
         return undecided(f"only {on.drafted} tokens were drafted at temperature 1", "prompts that draft")
@@ -115,6 +115,12 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         f"TV <= {found.tv:.2g} at {1 - terms.pass_error:.1%} (n={found.n})"
     )
     return Judgement(Verdict.PASS, text, (), statements, measured)
+
+
+def _move(pair: Pair) -> float:
+    """RMS difference of an answer's logprobs with and without speculation, in nats."""
+    differences = list(moved(pair))
+    return math.sqrt(math.fsum(x * x for x in differences) / len(differences)) if differences else 0.0
 
 
 _BY_COUNTS = {Effort.QUICK: 256, Effort.STANDARD: 2048, Effort.DEEP: 16384}
