@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches
 from draftproof.checks.prompts import forcing, is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
-from draftproof.checks.sampling.collecting import PASS_ERROR, TARGET
+from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, Stream
 from draftproof.checks.self_report.speculation_switch import working
@@ -79,12 +80,22 @@ def collect(probe: Probe) -> Evidence:
     while True:
         if not off.answers or coupled(evidence()):
             off.more(probe, seeds)
-        found = bound(evidence(), PASS_ERROR)
-        if done >= MOST[probe.effort] or (found is not None and found.tv <= TARGET[probe.effort]):
-            return evidence()
+        so_far = evidence()
+        if done >= MOST[probe.effort] or _is_decided(so_far, TARGET[probe.effort]):
+            return so_far
         seeds = probe.seeds(done if done < DOUBLING else done // 4)
         done += len(seeds)
         on.more(probe, seeds)
+
+
+def _is_decided(evidence: Evidence, target: float) -> bool:
+    if evidence.on is None or not evidence.on.samples:
+        return True
+    found = bound(evidence, PASS_ERROR)
+    if found is not None and found.tv <= target:
+        return True
+    later = assessed(evidence, evidence.on).later
+    return bool(later.impossible) or later.max_log_e >= math.log(2 / ALPHA)
 
 
 def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, range]:
@@ -92,11 +103,12 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
     on text that repeats itself; a large one has more to choose from on ordinary text, if its drafter is awake there.
     """
     repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
-    asks = [repeated] if is_small(probe) else [replace(repeated, prompt=ordinary(probe, 1)[0], max_tokens=SHORT), repeated]
+    short = replace(repeated, max_tokens=SHORT)
+    asks = [short, repeated] if is_small(probe) else [replace(short, prompt=ordinary(probe, 1)[0]), repeated]
     for ask in asks:
         on, seeds = _Drawn(ask), probe.seeds(FIRST_BATCH if is_small(probe) else FIRST_LARGE)
         on.more(probe, seeds)
-        if on.stream().drafted:
+        if on.stream().drafted >= LEAST_DRAFTED:
             break
     off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(switch,)))
     return on, off, seeds

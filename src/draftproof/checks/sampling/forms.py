@@ -51,10 +51,10 @@ class Form:
 
 def _not_the_object(text: str, keys: tuple[str, ...]) -> str:
     try:
-        pairs = json.loads(text, object_pairs_hook=list)
+        pairs = json.loads(text, object_pairs_hook=tuple)
     except ValueError as e:
         return f"no JSON ({e})"
-    if not isinstance(pairs, list) or [k for k, *_ in pairs] != list(keys):
+    if not isinstance(pairs, tuple) or [k for k, _ in pairs] != list(keys):
         return "the keys are others, or in another order"
     values = [v for _, v in pairs]
     return "" if all(type(v) is int and 0 < v <= NUMBER for v in values) else f"values are {values}"

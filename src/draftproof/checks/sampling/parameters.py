@@ -135,10 +135,10 @@ class _Outcomes:
 
     def outcome(self, trial: Trial) -> Outcome:
         answer, greedy = trial.answer, self.evidence.greedy
-        if not answer.ok:
-            return Outcome(trial, "BROKEN" if answer.status >= 500 else "REFUSED")
         if greedy is None or not greedy.ok:
             return Outcome(trial, "UNTOLD")
+        if not answer.ok:
+            return Outcome(trial, "BROKEN" if answer.status >= 500 else "REFUSED")
         found = places(trial, greedy, self.known, self.evidence.vocabulary)
         if BY_NAME[trial.name].kind is Kind.BAN and not found:
             return self._banned(trial, greedy)
@@ -344,8 +344,11 @@ CHECK = Check(
         Example("between noise and fault", _made(_best((0, 2, *_BEST[2:]), gap=0.01)), Verdict.INCONCLUSIVE),
         Example("a penalty without effect", _made(_moved(_BEST, _BEST)), Verdict.INCONCLUSIVE),
         Example("all refused", _made(_REFUSED), Verdict.NOT_APPLICABLE),
+        Example("a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)),
         Example(
-            "a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)
+            "crashes without a setting too",
+            replace(_made(_banned(_FREE_OF_1)), greedy=replace(_REFUSED.answer, status=500)),
+            Verdict.INCONCLUSIVE,
         ),
         Example("nothing drafted", _made(_banned(_FREE_OF_1), drafted=None), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, 0.0, 5, "", None, None, ()), Verdict.INCONCLUSIVE),
