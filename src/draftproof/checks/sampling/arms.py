@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches
-from draftproof.checks.prompts import forcing, is_small, ordinary, repeating
+from draftproof.checks.prompts import is_small, ordinary, repeating, shared
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
@@ -20,7 +20,6 @@ from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.stats.coupling import compare, coupling_bound
 
-TOKENS = 32
 FIRST_BATCH, FIRST_LARGE = 32, 16
 DOUBLING = 256
 """Batches double up to here; then they grow by a quarter."""
@@ -62,10 +61,9 @@ def collect(probe: Probe) -> Evidence:
     switch = working(probe)
     if switch is None:
         return Evidence(probe.facts.self_reports, "")
-    asks = forcing(probe, tokens=TOKENS, alternatives=min(5, probe.facts.max_alternatives), temperature=0.0)[:2]
-    pairs = [
-        Pair(on, probe.ask(replace(ask, extra=(switch,)))) for ask, on in zip(asks, probe.once(asks), strict=True)
-    ]
+    asks = shared(probe, 0.0)[:2]
+    off_asks = [replace(ask, extra=(*ask.extra, switch)) for ask in asks]
+    pairs = [Pair(on, probe.ask(ask)) for on, ask in zip(probe.once(asks), off_asks, strict=True)]
     on, off, seeds = _arms(probe, switch)
     noise = probe.noise([a.prompt for a in asks], batches([*(p.on for p in pairs), *on.answers]))
 

@@ -11,7 +11,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import CHAIN_ALTERNATIVES, after, contexts
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
+from draftproof.checks.prompts import shared
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Place, Token, Trial, chance_of_best, places, sequence
@@ -55,9 +55,9 @@ def _wanted(facts: Facts, effort: Effort) -> list[Setting]:
 
 
 def collect(probe: Probe) -> Evidence:
-    plain = forcing(probe, tokens=TOKENS, alternatives=min(5, probe.facts.max_alternatives), temperature=0.0)[1]
+    plain = shared(probe, 0.0)[1]
     greedy = probe.once([plain])[0]
-    ask = replace(plain, alternatives=min(1, plain.alternatives))
+    ask = replace(plain, max_tokens=TOKENS, alternatives=min(1, plain.alternatives), extra=())
     control = probe.ask(replace(ask, sampling=Sampling(temperature=HOT)))
     trials = [_trial(probe, setting, ask, greedy) for setting in _wanted(probe.facts, probe.effort)]
     answers = [greedy, control, *(t.answer for t in trials)]

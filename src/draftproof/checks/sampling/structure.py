@@ -10,7 +10,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import after, ceiling
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
+from draftproof.checks.prompts import shared
 from draftproof.checks.sampling.forms import KEYS, Form, asks
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
@@ -22,7 +22,6 @@ from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow, 
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
-TOKENS = 32
 LONGEST = 8
 """Tokens of the longest block whose doubling is looked for."""
 ROWS = {Effort.QUICK: 8, Effort.STANDARD: 32, Effort.DEEP: 128}
@@ -49,7 +48,7 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    plain = forcing(probe, tokens=TOKENS, alternatives=min(5, probe.facts.max_alternatives), temperature=0.0)
+    plain = shared(probe, 0.0)
     answers = probe.once(plain)
     greedy = [_greedy(probe, a) for a in answers if not a.ask.grammar]
     forced = [Form(a) for a in dict.fromkeys(answers) if a.ask.grammar]
