@@ -12,7 +12,9 @@ from draftproof.core.ask import Ask
 from draftproof.core.sampling import GREEDY
 
 
-def form(text: str, *, finish: str = "stop", grammar: str = "", cycle: tuple[str, ...] = (), keys: tuple[str, ...] = ()) -> Form:
+def form(
+    text: str, *, finish: str = "stop", grammar: str = "", cycle: tuple[str, ...] = (), keys: tuple[str, ...] = ()
+) -> Form:
     answer = made.answer((), ids=(0,), finish=finish)
     return Form(replace(answer, text=text, ask=Ask("x", 9, 0, GREEDY, grammar=grammar)), cycle, keys)
 

@@ -56,7 +56,10 @@ def test_the_temperature_that_was_asked_for_is_bounded_on_both_sides() -> None:
 
 
 def test_half_of_the_tokens_greedy_is_no_temperature() -> None:
-    half = [(law, a + b) for (law, a), (_, b) in zip(visits(0.0, 150, 1, each=2), visits(ASKED, 150, 1, each=2), strict=True)]
+    half = [
+        (law, a + b)
+        for (law, a), (_, b) in zip(visits(0.0, 150, 1, each=2), visits(ASKED, 150, 1, each=2), strict=True)
+    ]
     found = read(half, ASKED, 0.0, 1e-3)
     assert found.log_e > math.log(2e7)
     assert found.mixed

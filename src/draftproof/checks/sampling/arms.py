@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches
-from draftproof.checks.prompts import is_small, ordinary, repeating, shared
+from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, Stream
+from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
 from draftproof.checks.self_report.speculation_switch import working
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
@@ -61,7 +62,7 @@ def collect(probe: Probe) -> Evidence:
     switch = working(probe)
     if switch is None:
         return Evidence(probe.facts.self_reports, "")
-    asks = shared(probe, 0.0)[:2]
+    asks = common.forced(probe, 0.0)[:2]
     off_asks = [replace(ask, extra=(*ask.extra, switch)) for ask in asks]
     pairs = [Pair(on, probe.ask(ask)) for on, ask in zip(probe.once(asks), off_asks, strict=True)]
     on, off, seeds = _arms(probe, switch)
@@ -81,9 +82,13 @@ def collect(probe: Probe) -> Evidence:
         so_far = evidence()
         if done >= MOST[probe.effort] or _is_decided(so_far, TARGET[probe.effort]):
             return so_far
-        seeds = probe.seeds(done if done < DOUBLING else done // 4)
-        done += len(seeds)
-        on.more(probe, seeds)
+        size = done if done < DOUBLING else done // 4
+        done += size
+        seeds = probe.seeds(size)
+        if coupled(so_far):
+            on.more(probe, seeds)
+        else:
+            on.unseeded(probe, size)
 
 
 def _is_decided(evidence: Evidence, target: float) -> bool:
@@ -97,8 +102,10 @@ def _is_decided(evidence: Evidence, target: float) -> bool:
 
 
 def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, range]:
-    """Both conditions, with a prompt that drafts; the first answers with speculation, and their seeds. A small model drafts and samples freely
-    on text that repeats itself; a large one has more to choose from on ordinary text, if its drafter is awake there.
+    """Both conditions, with a prompt that drafts; the first answers with speculation are there, `range` are their seeds.
+
+    A small model drafts and samples freely on text that repeats itself; a large one has more to choose from on ordinary text,
+    if its drafter is awake there.
     """
     repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
     short = replace(repeated, max_tokens=SHORT)
@@ -121,11 +128,17 @@ class _Drawn:
         self.seeds: list[int] = []
 
     def more(self, probe: Probe, seeds: range) -> None:
-        ask = replace(self.ask, seed=seeds[0], count=len(seeds))
-        for seed, answer in zip(seeds, probe.ask_many([ask]), strict=True):
+        self._take(probe, replace(self.ask, seed=seeds[0], count=len(seeds)))
+
+    def unseeded(self, probe: Probe, n: int) -> None:
+        """n further answers, which some servers give many at a time."""
+        self._take(probe, replace(self.ask, count=n))
+
+    def _take(self, probe: Probe, ask: Ask) -> None:
+        for answer in probe.ask_many([ask]):
             if answer.ok and answer.token_ids:
                 self.answers.append(answer)
-                self.seeds.append(seed)
+                self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
 
     def stream(self) -> Stream:
         samples = tuple(a.token_ids or () for a in self.answers)
@@ -149,7 +162,11 @@ def _compared(evidence: Evidence) -> tuple[int, int, int]:
     assert evidence.on is not None
     assert evidence.off is not None
     with_draft = dict(zip(evidence.on.seeds, evidence.on.samples, strict=True))
-    both = [(with_draft[s], sample) for s, sample in zip(evidence.off.seeds, evidence.off.samples, strict=True) if s in with_draft]
+    both = [
+        (with_draft[s], sample)
+        for s, sample in zip(evidence.off.seeds, evidence.off.samples, strict=True)
+        if s in with_draft
+    ]
     found = [compare(*samples) for samples in both]
     return sum(m for m, _ in found), sum(n for _, n in found), len(found)
 
@@ -184,7 +201,7 @@ def assessed(evidence: Evidence, stream: Stream) -> Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token of a greedy answer that differs: `gap` nats lie between the two tokens in the law told without speculation."""
+    """The first token of a greedy answer that differs: `gap` nats lie between both tokens in the law told without speculation."""
 
     pair: Pair
     position: int

@@ -75,17 +75,20 @@ def asks(probe: Probe) -> Iterator[tuple[Ask, tuple[str, ...], tuple[str, ...]]]
     """Requests whose drafts break the grammar now and then, each with its cycle and keys: greedy and at temperature 1."""
     if not probe.facts.grammar:
         return
-    prompt, cycle, keys, grammar, tokens = repeating(probe), (), KEYS, _object(), JSON_TOKENS
+    cycle: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     if is_small(probe):
         names = sorted(name for name in letter_names(probe).values() if len(name) == 1 and name.isalnum())
         half = len(names) // 2
         if half < 2:
             return
-        cycle, keys = ("".join(names[:half]), "".join(names[half:]), "".join(names[::2]), "".join(names[1::2])), ()
-        grammar, tokens = f"root ::= ({' '.join(f'[{letters}]' for letters in cycle)})+", CYCLE_TOKENS
+        cycle = "".join(names[:half]), "".join(names[half:]), "".join(names[::2]), "".join(names[1::2])
+        places = " ".join(f"[{letters}]" for letters in cycle)
+        prompt, grammar, tokens = repeating(probe), f"root ::= ({places})+", CYCLE_TOKENS
     else:
+        keys = KEYS
         ids = probe.tokenize(DOCUMENT) if probe.facts.token_prompts else None
-        prompt = ids or DOCUMENT
+        prompt, grammar, tokens = ids or DOCUMENT, _object(), JSON_TOKENS
     for sampling in (GREEDY, NEUTRAL):
         alternatives = min(1, probe.facts.max_alternatives)
         yield Ask(prompt, tokens, alternatives, sampling, seed=7, grammar=grammar), cycle, keys

@@ -7,19 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import CHAIN_ALTERNATIVES, after, contexts
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import shared
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Place, Token, Trial, chance_of_best, places, sequence
 from draftproof.checks.sampling.settings import BY_NAME, HOT, OPENAI, SETTINGS, Kind, Setting, banning
-from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow, Probe
+from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import GREEDY, Sampling
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
@@ -55,7 +54,7 @@ def _wanted(facts: Facts, effort: Effort) -> list[Setting]:
 
 
 def collect(probe: Probe) -> Evidence:
-    plain = shared(probe, 0.0)[1]
+    plain = common.forced(probe, 0.0)[1]
     greedy = probe.once([plain])[0]
     ask = replace(plain, max_tokens=TOKENS, alternatives=min(1, plain.alternatives), extra=())
     control = probe.ask(replace(ask, sampling=Sampling(temperature=HOT)))
@@ -269,7 +268,7 @@ def requests(facts: Facts, effort: Effort) -> int:
     settings = _wanted(facts, effort)
     moving = sum(s.kind is Kind.MOVES for s in settings)
     chain = 0 if facts.countable else moving * CHAIN[effort]
-    return 2 + len(settings) + chain + noise_requests(DRAFT_BATCHES)
+    return 1 + len(settings) + chain
 
 
 def applies(facts: Facts) -> str:
@@ -344,7 +343,9 @@ CHECK = Check(
         Example("between noise and fault", _made(_best((0, 2, *_BEST[2:]), gap=0.01)), Verdict.INCONCLUSIVE),
         Example("a penalty without effect", _made(_moved(_BEST, _BEST)), Verdict.INCONCLUSIVE),
         Example("all refused", _made(_REFUSED), Verdict.NOT_APPLICABLE),
-        Example("a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)),
+        Example(
+            "a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)
+        ),
         Example(
             "crashes without a setting too",
             replace(_made(_banned(_FREE_OF_1)), greedy=replace(_REFUSED.answer, status=500)),

@@ -6,19 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import after, ceiling
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import shared
 from draftproof.checks.sampling.forms import KEYS, Form, asks
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Token, sequence
-from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow, Probe
+from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
@@ -48,7 +47,7 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    plain = shared(probe, 0.0)
+    plain = common.forced(probe, 0.0)
     answers = probe.once(plain)
     greedy = [_greedy(probe, a) for a in answers if not a.ask.grammar]
     forced = [Form(a) for a in dict.fromkeys(answers) if a.ask.grammar]
@@ -171,7 +170,7 @@ def _doubled(places: Sequence[Doubled]) -> Iterator[Finding]:
 
 def requests(facts: Facts, effort: Effort) -> int:
     rows = 0 if facts.countable else 2 * ROWS[effort]
-    return 2 + (4 if facts.grammar else 0) + rows + noise_requests(DRAFT_BATCHES)
+    return 1 + (2 if facts.grammar else 0) + rows
 
 
 _TEXT = (0, 1, 2, 3, 1, 4, 0, 2)
@@ -221,13 +220,23 @@ CHECK = Check(
         Example("between noise and fault", _made(_stuttering(0.01)), Verdict.INCONCLUSIVE),
         Example("nothing doubled", _made(), Verdict.PASS),
         Example(
-            "another text than the grammar's", _made(Form(_answered((0, 1, 4, 3), 9, _GRAMMAR))), Verdict.FAIL, ("UNGRAMMATICAL",)
+            "another text than the grammar's",
+            _made(Form(_answered((0, 1, 4, 3), 9, _GRAMMAR))),
+            Verdict.FAIL,
+            ("UNGRAMMATICAL",),
         ),
         Example("the grammar's text, cut", _made(Form(_answered((0, 1, 2), 9, _GRAMMAR))), Verdict.PASS),
-        Example("a letter out of place", _made(Form(_answered((0, 2, 2)), ("ab", "cd"))), Verdict.FAIL, ("UNGRAMMATICAL",)),
+        Example(
+            "a letter out of place", _made(Form(_answered((0, 2, 2)), ("ab", "cd"))), Verdict.FAIL, ("UNGRAMMATICAL",)
+        ),
         Example("letters in their places", _made(Form(_answered((0, 2, 1)), ("ab", "cd"))), Verdict.PASS),
         Example("an object", _made(_json(_OBJECT)), Verdict.PASS),
-        Example("a doubled key", _made(_json(_OBJECT.replace("12,", '12, "company": 12,'))), Verdict.FAIL, ("UNGRAMMATICAL",)),
+        Example(
+            "a doubled key",
+            _made(_json(_OBJECT.replace("12,", '12, "company": 12,'))),
+            Verdict.FAIL,
+            ("UNGRAMMATICAL",),
+        ),
         Example("no JSON", _made(_json(_OBJECT.replace("7,", "7,,"))), Verdict.FAIL, ("UNGRAMMATICAL",)),
         Example("nothing drafted", _made(drafted=None), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, 0.0, "", (), ()), Verdict.INCONCLUSIVE),
