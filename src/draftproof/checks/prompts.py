@@ -103,7 +103,8 @@ def quoted(text: str) -> str:
     return f'root ::= "{escaped}"'
 
 
-def _letter_names(probe: Probe) -> dict[int, str]:
+def letter_names(probe: Probe) -> dict[int, str]:
+    """Token id to text, for a vocabulary small enough to be listed whole."""
     row = probe.oracle(letters(probe, 4, 3))
     return dict(zip(row.ids, row.texts, strict=True))
 
@@ -114,7 +115,7 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
         return None
     if not is_small(probe):
         return _as_ids(probe, COPIED), quoted(LINE)
-    names = _letter_names(probe)
+    names = letter_names(probe)
     block = letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
@@ -133,7 +134,7 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
     if is_small(probe):
         if not probe.facts.max_alternatives:  # nothing tells the letters
             return None
-        names = _letter_names(probe)
+        names = letter_names(probe)
         return replace(ask, route=route, prompt="".join(names.get(i, "") for i in ask.prompt))
     texts = (t for t in (REPEATING, *ORDINARY, COPIED) if probe.tokenize(t) == ask.prompt)
     text = next(texts, None)
