@@ -69,7 +69,7 @@ def stuttering(monkeypatch: pytest.MonkeyPatch) -> None:
         emitted = judge(self, rows)
         last = emitted[-1]
         if last.origin is not Origin.PLAIN and self.finish is None:
-            emitted.append(self._emit(last.token, last.origin, rows[-1], self._shaper.law(rows[-1])))
+            emitted.append(self._emit(last.token, last.origin, rows[-1], self._shaper.law(rows[-1]), None))
         return emitted
 
     monkeypatch.setattr(Generation, "_judge", judged)
