@@ -39,13 +39,13 @@ def judging_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
         drafted[id(self._shaper)] = len(self.context) + len(self._draft.tokens)
         return judge(self, rows)
 
-    def shaped(self: Shaper, logits: Any) -> TokenLaw:
+    def shaped(self: Shaper, logits: Any, leading: Any = None) -> TokenLaw:
         if len(self.context) >= drafted.get(id(self), 0):
-            return law(self, logits)
+            return law(self, logits, leading)
         kept = self.sampling, self._constraint
         change(self)
         try:
-            return law(self, logits)
+            return law(self, logits, leading)
         finally:
             self.sampling, self._constraint = kept
 
