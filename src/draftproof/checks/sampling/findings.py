@@ -124,7 +124,7 @@ class Findings:
                 f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
             )
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
-        confidence = f"TV <= {bound.tv:.2g} at {1 - self.terms.pass_error:.1%}"
+        confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
             text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
         else:
