@@ -104,15 +104,18 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
     return None if text is None else replace(ask, route=route, prompt=text)
 
 
-def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float) -> list[Ask]:
+def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float, by_default: bool = False) -> list[Ask]:
     """Requests that make every known drafter draft, the surest last; send all, in this order.
 
+    A server that drafts only where that pays is told to draft all the same, unless `by_default`: then it may do as it likes.
     The last two are the same forced copy twice (only where the server takes a grammar), so that `ngram-mod` has learnt it.
     """
     sampling = Sampling(temperature=temperature)
-    asks = [Ask(prompt, tokens, alternatives, sampling, seed=7) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
+    extra = () if by_default else probe.facts.drafting
+    ask = Ask((), tokens, alternatives, sampling, seed=7, extra=extra)
+    asks = [replace(ask, prompt=prompt) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
     copied = _copy(probe)
     if copied:
         prompt, grammar = copied
-        asks += [Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)] * 2
+        asks += [replace(ask, prompt=prompt, max_tokens=max(tokens, 48), grammar=grammar)] * 2
     return asks

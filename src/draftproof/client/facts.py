@@ -113,5 +113,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
         uncached=dialect.uncached,
+        drafting=said.drafting,
         notes=said.notes,
     )

@@ -17,7 +17,8 @@ class Facts:
     `routes` that can give logprobs, the best one first. `token_prompts`/`token_ids`: takes / returns token ids.
     `max_alternatives` is the largest list the server gives; `batch_seeds` how many answers one request may ask for
     (1 = no batches). `coupling` names the random number generator whose draws are known for a seed ("" = none).
-    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew.
+    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
+    even where it would rather not because that does not pay.
     `countable` names the known little model that the server was recognised to serve ("" = none).
     """
 
@@ -39,6 +40,7 @@ class Facts:
     batch_seeds: int = 1
     grammar: bool = False
     uncached: tuple[tuple[str, Scalar], ...] = ()
+    drafting: tuple[tuple[str, Scalar], ...] = ()
     coupling: str = ""
     countable: str = ""
     notes: tuple[str, ...] = field(default=())

@@ -53,6 +53,21 @@ def why_not(kind_: Kind, setup: Setup, costs: Costs | None = None) -> str:
     return "" if policy.can_pay(longest) else "not even drafts that are accepted whole would pay here"
 
 
+def standing(setup: Setup, costs: Costs | None = None) -> tuple[str, ...]:
+    """The drafters that such requests have at their service, whatever rule fits their samplers."""
+    asked = setup.speculation
+    if not asked.wanted or _longest(setup) < 1:
+        return ()
+    return tuple(t for t in dict.fromkeys(asked.types) if t != "none" and not why_not(kind(t), setup, costs))
+
+
+def _longest(setup: Setup) -> int:
+    """The most tokens that may be drafted at once."""
+    asked = setup.speculation
+    n_max = _UNBOUNDED if asked.n_max is None else asked.n_max
+    return min(n_max, setup.target.max_rows_exact - 1) if asked.strict else n_max
+
+
 def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     """Drafter and rule for a request.
 
@@ -66,9 +81,8 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     reasons = [f"{name}: {why}" for name, why in refused.items()]
     usable = [k for k in kinds if k.name not in refused]
     rule = rule_of(_automatic(sampling, usable) if asked.rule == "auto" else asked.rule)
-    n_max = _UNBOUNDED if asked.n_max is None else asked.n_max
-    if asked.strict and n_max > setup.target.max_rows_exact - 1:
-        n_max = setup.target.max_rows_exact - 1
+    n_max = _longest(setup)
+    if n_max < (_UNBOUNDED if asked.n_max is None else asked.n_max):
         reasons.append(f"at most {n_max} drafted tokens: larger batches are not bit for bit like single tokens")
     if asked.wanted and (refusal := rule.refuses(sampling)):
         return Plan(asked, (), rule_of("rejection"), NoDrafter(), 0, refusal)

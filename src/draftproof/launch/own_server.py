@@ -17,8 +17,8 @@ _STOP_S = 20
 class OwnServer:
     """`with OwnServer("-m", target, "-md", draft) as server: server.url`.
 
-    `flags` are those of `draftproof serve`, of any type; the port is a free one. Raises ServerDied when it does not start, or does not
-    end cleanly (exit code 0) when it is told to.
+    `flags` are those of `draftproof serve`; the port is a free one. Raises ServerDied when it does not start, or does not end
+    cleanly (exit code 0) when it is told to.
     """
 
     def __init__(self, *flags: object) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from draftproof.engine.draft import kind
 from draftproof.engine.slot import Slot
-from draftproof.engine.speculate import why_not
+from draftproof.engine.speculate import standing
 from draftproof.server.chat import ChatTemplate
 from draftproof.server.described import describe
 from draftproof.server.jobs import Choice, Ticket
@@ -35,11 +34,8 @@ class SelfReport:
 
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
-        served, asked = self.served, self.served.defaults.speculation
-        setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs
-        if not asked.wanted:
-            return ()
-        return tuple(t for t in asked.types if t != "none" and not why_not(kind(t), setup, costs))
+        models, defaults = self.served.models, self.served.defaults
+        return standing(models.setup(defaults.speculation, defaults.sampling), models.costs)
 
     def _defaults(self) -> Settings:
         return read_settings(NativeCompletion(prompt="a"), self.served)

@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafted_places, drafting, has_placeholder, why_inconclusive
+from draftproof.checks.drafting import (
+    Drafting,
+    Reports,
+    drafted_places,
+    drafting,
+    drafts,
+    has_placeholder,
+    why_inconclusive,
+    without_drafts,
+)
 from draftproof.checks.prompts import forcing, on_route, ordinary
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
@@ -34,15 +43,21 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    """One request decides on a server that shows placeholders; the other routes are then asked once each."""
+    """One request decides on a server that shows placeholders; the other routes are then asked once each.
+
+    Temperature 0 is tried where nothing was drafted at temperature 1: there are servers that draft at 0 only.
+    """
     wanted = min(ALTERNATIVES, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=1.0)
     answers: list[Completion] = []
-    for ask in asks:
-        answers.append(probe.ask(ask))
-        if has_placeholder(answers[-1]):
-            answers += _other_routes(probe, replace(ask, grammar=""))
-            return Evidence(probe.facts.self_reports, tuple(answers))
+    for temperature in (1.0, 0.0):
+        asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=temperature)
+        for ask in asks:
+            answers.append(probe.ask(ask))
+            if has_placeholder(answers[-1]):
+                answers += _other_routes(probe, replace(ask, grammar=""))
+                return Evidence(probe.facts.self_reports, tuple(answers))
+        if any(map(drafts, answers)):
+            break
     best = asks[1] if len(asks) > 1 else asks[0]
     answers += _other_routes(probe, best)
     seeds = probe.seeds(BOOK_SEEDS)
@@ -118,13 +133,13 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     missing = why_inconclusive(state)
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, measured=measured, missing="a prompt that drafts")
-    seen = f"{measured['drafted']} drafted" if state is Drafting.SEEN else "no drafting on this server"
+    seen = f"{measured['drafted']} drafted" if state is Drafting.SEEN else without_drafts(state)
     summary = f"{tokens} tokens, each with its own alternatives ({seen})"
     return Judgement(Verdict.PASS, summary, measured=measured)
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (4 if facts.grammar else 2) + max(len(facts.routes) - 1, 0) + BOOK_SEEDS
+    return 2 * (4 if facts.grammar else 2) + max(len(facts.routes) - 1, 0) + BOOK_SEEDS
 
 
 _REAL = [made.true_token(t) for t in (0, 1, 0, 2)]
@@ -182,6 +197,27 @@ CHECK = Check(
         Example(
             "speculation is on, but this drafted nothing",
             Evidence(made.LIVE_ON, (made.answer(_REAL),)),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "speculation is on, but not for these requests, and each says why",
+            Evidence(made.LIVE_ON, (made.answer(_REAL, claims=made.DECLINED),)),
+            Verdict.PASS,
+        ),
+        Example(
+            "placeholders in answers that deny their drafts",
+            Evidence(made.LIVE_ON, (made.answer(_DRAFTED, claims=made.DECLINED),)),
+            Verdict.FAIL,
+            ("PLACEHOLDER",),
+        ),
+        Example(
+            "speculation is on, not for these requests, and none says why",
+            Evidence(made.LIVE_ON, (made.answer(_REAL, claims=made.UNEXPLAINED),)),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "one of two answers had a drafter, which drafted nothing",
+            Evidence(made.LIVE_OFF, (made.answer(_REAL, claims=made.DECLINED), made.answer(_REAL, claims=made.IN_USE))),
             Verdict.INCONCLUSIVE,
         ),
         Example("nothing is known", Evidence((), (made.answer(_REAL),)), Verdict.INCONCLUSIVE),

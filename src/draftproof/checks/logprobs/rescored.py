@@ -53,14 +53,13 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     wanted = min(5, probe.facts.max_alternatives)
     prompt = ordinary(probe, 1)[0]
-    asks = [
-        Ask(prompt, TOKENS, wanted, sampling, seed=11, extra=probe.facts.uncached) for sampling in (GREEDY, NEUTRAL)
-    ]
+    extra = (*probe.facts.uncached, *probe.facts.drafting)
+    asks = [Ask(prompt, TOKENS, wanted, sampling, seed=11, extra=extra) for sampling in (GREEDY, NEUTRAL)]
     long = [probe.ask(ask) for ask in asks]
     if not any(answer.drafted for answer in long):
         long = [probe.ask(replace(ask, prompt=repeating(probe))) for ask in asks]
     asks = forcing(probe, tokens=FORCED_TOKENS, alternatives=wanted, temperature=1.0)
-    forced = [probe.ask(replace(ask, extra=probe.facts.uncached)) for ask in asks]
+    forced = [probe.ask(replace(ask, extra=extra)) for ask in asks]
     return Evidence(
         probe.facts.self_reports,
         probe.noise([prompt, repeating(probe), ordinary(probe, 2)[-1]], batches([*long, *forced])),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftproof.checks.check import Terms
-from draftproof.checks.drafting import Drafting, drafting, why_inconclusive
+from draftproof.checks.drafting import Drafting, drafting, together, why_inconclusive, without_drafts
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
@@ -130,12 +130,13 @@ class Findings:
         else:
             text = f"token 2 given token 1 follows the target: n={bound.n}, {confidence}"
             text += f"; {a.later.tokens} tokens show nothing against it"
+        text += f"; {without_drafts(state)}" if state is Drafting.DECLINED else ""
         return self._judgement(Verdict.PASS, text)
 
     def _drafting(self) -> Drafting:
         if any(s.drafted for s in self.evidence.streams):
             return Drafting.SEEN
-        return drafting(self.evidence.reports, ())
+        return drafting(self.evidence.reports, (), together(s.effective for s in self.evidence.streams if s.samples))
 
     def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
         findings = (Finding(code, text),) if code else ()

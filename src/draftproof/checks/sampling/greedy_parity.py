@@ -47,7 +47,8 @@ def collect(probe: Probe) -> Evidence:
     alternatives = min(5, probe.facts.max_alternatives)
     parities = []
     for prompt in prompts:
-        ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1, extra=probe.facts.uncached)
+        extra = (*probe.facts.uncached, *probe.facts.drafting)
+        ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1, extra=extra)
         answer, again = probe.ask(ask), probe.ask(ask)
         parities.append(Parity(answer, again, chain(probe, answer)))
     noise = probe.noise(prompts, batches([p.answer for p in parities]))

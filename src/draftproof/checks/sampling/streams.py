@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from draftproof.checks.drafting import effective, together
 from draftproof.checks.prompts import is_small, ordinary, repeating
-from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
 
@@ -22,20 +23,22 @@ Samples = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One prompt with one sampler; `share` of all samples, at most `most` of them (None: no limit)."""
+    """One prompt with one sampler; `share` of all samples, at most `most` of them (None: no limit). `extra` as of `Ask`."""
 
     prompt: Prompt
     sampling: Sampling
     tokens: int
     share: float
     most: int | None = None
+    extra: tuple[tuple[str, Scalar], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave.
 
-    A token number is its id, or where the prompt is text, its place in `names`.
+    A token number is its id, or where the prompt is text, its place in `names`. `effective`: what the answers said of their
+    speculation (`drafting.effective`).
     """
 
     prompt: Prompt
@@ -45,32 +48,35 @@ class Stream:
     drafted: int = 0
     accepted: int = 0
     names: tuple[str, ...] = ()
+    effective: bool | None = None
 
 
 def conditions(probe: Probe) -> list[Condition]:
     """The first one is short and cut to few tokens: it gives the bound. The others are where faults show.
 
-    Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters.
+    Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters. A server
+    that adapts its drafts to what pays does so under the second; under the others it is told to draft always.
     """
+    always = probe.facts.drafting
     long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 1024}[probe.effort]
     if is_small(probe):
         first, second, third = ordinary(probe, 3)
         return [
-            Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40),
+            Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40, extra=always),
             Condition(first, Sampling(), LONG, 0.20, long_most),
-            Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most),
-            Condition(third, Sampling(), LONG, 0.10, long_most),
-            Condition(repeating(probe), Sampling(), LONG, 0.20, long_most),
+            Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most, always),
+            Condition(third, Sampling(), LONG, 0.10, long_most, always),
+            Condition(repeating(probe), Sampling(), LONG, 0.20, long_most, always),
         ]
     cut = Sampling(top_k=max(1, min(probe.facts.max_alternatives, 20) - 1))
     few = Sampling(top_k=min(cut.top_k, STORY_TOP_K))
     warm = Sampling(temperature=0.7, top_k=cut.top_k)
     first, second = ordinary(probe, 2)
     return [
-        Condition(first, few, SHORT, 0.40),
+        Condition(first, few, SHORT, 0.40, extra=always),
         Condition(second, cut, SHORT, 0.20, long_most),
-        Condition(first, warm, SHORT, 0.10, long_most),
-        Condition(repeating(probe), cut, LONG, 0.30, long_most),
+        Condition(first, warm, SHORT, 0.10, long_most, always),
+        Condition(repeating(probe), cut, LONG, 0.30, long_most, always),
     ]
 
 
@@ -84,6 +90,7 @@ class Collector:
     names: list[str] = field(default_factory=list)
     drafted: int = 0
     accepted: int = 0
+    said: set[bool | None] = field(default_factory=set)
 
     @property
     def room(self) -> int:
@@ -97,11 +104,19 @@ class Collector:
             return
         seeds = probe.seeds(n)
         need_entries = 0 if probe.facts.token_ids and isinstance(self.condition.prompt, tuple) else 1
+        condition = self.condition
         ask = Ask(
-            self.condition.prompt, self.condition.tokens, need_entries, self.condition.sampling, seeds[0], count=n
+            condition.prompt,
+            condition.tokens,
+            need_entries,
+            condition.sampling,
+            seeds[0],
+            count=n,
+            extra=condition.extra,
         )
         for seed, answer in zip(seeds, probe.ask_many([ask]), strict=True):
             if answer.ok:
+                self.said.add(effective([answer]))
                 self.seeds.append(seed)
                 self.samples.append(tuple(self._numbers(answer)))
                 self.drafted += answer.drafted or 0
@@ -125,6 +140,7 @@ class Collector:
             self.drafted,
             self.accepted,
             tuple(self.names),
+            together(self.said),
         )
 
 

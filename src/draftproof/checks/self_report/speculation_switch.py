@@ -49,7 +49,7 @@ def collect(probe: Probe) -> Evidence:
     trials = [Trial("", None, probe.ask(ask))]
     if drafts(trials[0].answer):
         trials += [
-            Trial(field, value, probe.ask(replace(ask, extra=((field, value),))))
+            Trial(field, value, probe.ask(replace(ask, extra=(*ask.extra, (field, value)))))
             for field, value in (NONSENSE, *SPELLINGS)
         ]
         trials.append(Trial("", None, probe.ask(ask)))
