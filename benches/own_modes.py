@@ -2,16 +2,16 @@
 
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
-EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files; or a GGUF file, which then also drafts for itself. A
-row for each mode: verdicts, how much was drafted while it was audited, requests and seconds. Ends with 1 where an audit ends
-with another exit code than 0.
+EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
+head; or a GGUF file, which also drafts for itself. After a colon, modes by commas: `pair:match,mixed`. A row for each audit: its
+exit code, how many checks passed or do not apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what
+did neither. Ends with 1 where an audit ends with another exit code than 0.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from draftproof.countable.files import write_pair
 from draftproof.launch.own_server import OwnServer
 
 PAIR = "pair"
+HEAD = Path(__file__).parent.parent / "tests" / "data" / "countable-independent" / "mtp-hy_v3.gguf"
 ALWAYS = ("--no-spec-adaptive",)
 MOD = ("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 1, "--spec-ngram-mod-n-max", 8)
 RUNNING = ("-np", 8, "-c", 8192, "-t", 1)
@@ -57,7 +58,7 @@ MODES: Mapping[str, Mode] = {
     "ngram-mod, defaults": Mode(("--spec-type", "ngram-mod")),
     "mixed": Mode(("--spec-type", "ngram-simple,ngram-mod,draft-simple", *lookup("simple")[2:], *MOD), draft=True),
 }
-MTP = Mode(("--spec-type", "draft-mtp", *ALWAYS))
+HEADED: Mapping[str, Mode] = {"mtp": Mode(("--spec-type", "draft-mtp", *ALWAYS))}
 """For a model with a prediction head."""
 
 
@@ -75,7 +76,11 @@ def audited(mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Ef
 def undecided(report: Report) -> list[str]:
     """Checks that neither passed nor do not apply, each with what it says."""
     good = (Verdict.PASS, Verdict.NOT_APPLICABLE)
-    return [f"{o.check}: {o.judgement.verdict}: {o.judgement.summary}" for o in report.outcomes if o.judgement.verdict not in good]
+    return [
+        f"{o.check}: {o.judgement.verdict}: {o.judgement.summary}"
+        for o in report.outcomes
+        if o.judgement.verdict not in good
+    ]
 
 
 def drafted(report: Report) -> object:
@@ -84,34 +89,37 @@ def drafted(report: Report) -> object:
     return next((measured.get("drafted") for measured in found), None)
 
 
-def models(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Path, Path]]:
-    for name in names:
+def audits(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Path, Path, str, Mode]]:
+    """What is to be audited: a model's name, its file and its draft's, and a mode with its name."""
+    for given in names:
+        name, _, chosen = given.partition(":")
+        modes = HEADED if name == "mtp" else MODES
         if name == PAIR:
             target, draft, _ = write_pair(folder, force=True)
-            yield name, target, draft
         else:
-            yield Path(name).stem, Path(name), Path(name)
+            target = draft = HEAD if name == "mtp" else Path(name)
+        for title in chosen.split(",") if chosen else modes:
+            yield Path(name).stem, target, draft, title, modes[title]
 
 
 def main(effort: Effort, names: Sequence[str]) -> int:
     worst = 0
     print("| model | mode | exit | pass | n/a | drafted | requests | s |\n|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, model, draft in models(names, Path(folder)):
-            for title, mode in MODES.items():
-                out = Path(folder) / f"{time.monotonic_ns()}.jsonl.gz"
-                report = audited(mode, model, draft, out, effort)
-                out.unlink()
-                worst = max(worst, int(report.exit_code != 0))
-                count = Counter(o.judgement.verdict for o in report.outcomes)
-                counts = f"{count[Verdict.PASS]} | {count[Verdict.NOT_APPLICABLE]} | {drafted(report)}"
-                spent = f"{report.requests} | {report.elapsed_s:.0f}"
-                print(f"| {name} | {title} | {report.exit_code} | {counts} | {spent} |", flush=True)
-                for line in undecided(report):
-                    print(f"  {line}", flush=True)
+        out = Path(folder) / "evidence.jsonl.gz"
+        for name, model, draft, title, mode in audits(names, Path(folder)):
+            out.unlink(missing_ok=True)
+            report = audited(mode, model, draft, out, effort)
+            worst = max(worst, int(report.exit_code != 0))
+            count = Counter(o.judgement.verdict for o in report.outcomes)
+            counts = f"{count[Verdict.PASS]} | {count[Verdict.NOT_APPLICABLE]} | {drafted(report)}"
+            spent = f"{report.requests} | {report.elapsed_s:.0f}"
+            print(f"| {name} | {title} | {report.exit_code} | {counts} | {spent} |", flush=True)
+            for line in undecided(report):
+                print(f"  {line}", flush=True)
     return worst
 
 
 if __name__ == "__main__":
     given = sys.argv[1:] or [Effort.QUICK.value]
-    sys.exit(main(Effort(given[0]), given[1:] or [PAIR]))
+    sys.exit(main(Effort(given[0]), given[1:] or [PAIR, "mtp"]))
