@@ -8,6 +8,7 @@ import tempfile
 from types import TracebackType
 from typing import IO, Self
 
+from draftproof.core.errors import UsageError
 from draftproof.launch.llama_wheel import ServerDied
 
 _LISTENS = "draftproof serves "
@@ -17,8 +18,8 @@ _STOP_S = 20
 class OwnServer:
     """`with OwnServer("-m", target, "-md", draft) as server: server.url`.
 
-    `flags` are those of `draftproof serve`; the port is a free one. Raises ServerDied when it does not start, or does not end
-    cleanly (exit code 0) when it is told to.
+    `flags` are those of `draftproof serve`; the port is a free one. Raises UsageError when the server refuses its flags or lacks
+    packages, ServerDied when it does not start, or does not end cleanly (exit code 0) when it is told to.
     """
 
     def __init__(self, *flags: object) -> None:
@@ -51,7 +52,8 @@ class OwnServer:
                 self.url = line.removeprefix(_LISTENS).strip()
                 return self
         code, log = self._end()
-        raise ServerDied(f"draftproof serve ended with code {code} before it listened: {log[-800:]}")
+        text = f"draftproof serve ended with code {code} before it listened: {log[-800:]}"
+        raise UsageError(text) if code == UsageError.exit_code else ServerDied(text)
 
     def stop(self) -> None:
         """By SIGTERM. Raises ServerDied unless it ends with exit code 0."""
