@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from draftproof.audit import all_checks, runner
+from draftproof.audit import all_checks, all_comparisons, runner
 from draftproof.audit.config import TARGET_TV
 from draftproof.audit.outcome import EXIT_CODES
 from draftproof.audit.safety import ROWS
@@ -63,6 +63,10 @@ BARE = Facts("", "openai", "", seeds=False)
 """A server that can do nothing: what is not applicable to it says when a check is not."""
 
 
+def every() -> tuple[AnyCheck, ...]:
+    return (*all_checks(), *all_comparisons())
+
+
 @cache
 def told() -> dict[str, Any]:
     """What docs.toml holds."""
@@ -72,7 +76,7 @@ def told() -> dict[str, Any]:
 def codes() -> dict[str, list[str]]:
     """Every code in upper case that a check may say, with the names of the checks that do ("" stands for the audit itself)."""
     found: dict[str, list[str]] = {}
-    for check in all_checks():
+    for check in every():
         for code in sorted({c for module in _modules(check) for c in _capitals(module)}):
             found.setdefault(code, []).append(check.name)
     for code in sorted(_capitals(runner)):
@@ -98,7 +102,7 @@ def _capitals(module: ModuleType) -> set[str]:
 
 
 def checks_block() -> str:
-    return "\n".join(line for check in all_checks() for line in _section(check))
+    return "\n".join(line for check in every() for line in _section(check))
 
 
 def _section(check: AnyCheck) -> Iterator[str]:

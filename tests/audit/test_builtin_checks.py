@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from tests.fakes import FACTS
 
-from draftproof.audit import all_checks
+from draftproof.audit import all_checks, all_comparisons
 from draftproof.audit.safety import ROWS
 from draftproof.audit.selftest import run_controls
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 
-CHECKS = all_checks()
+CHECKS = (*all_checks(), *all_comparisons())
 each = pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.name)
 
 

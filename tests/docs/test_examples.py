@@ -23,6 +23,13 @@ def test_own_pair_can_be_opened(tmp_path: Path) -> None:
     assert (pair.vocabulary, pair.alphabet) == (10, "abcdefghij")
 
 
+def test_the_proof_tells_a_lossless_rule_from_another() -> None:
+    made = subprocess.run(
+        [sys.executable, ROOT / "examples/prove_my_rule.py"], check=True, capture_output=True, text=True
+    )
+    assert made.stdout in (ROOT / "docs/how-to/prove-your-rule.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.real
 def test_an_audit_from_python_gives_a_typed_report(
     servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]

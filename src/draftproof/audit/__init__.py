@@ -13,7 +13,18 @@ from draftproof.audit.runner import Audit
 from draftproof.audit.target import OpenTarget
 from draftproof.checks.check import AnyCheck
 
-__all__ = ["AuditConfig", "Budget", "Event", "Expectation", "Listener", "Outcome", "Report", "all_checks", "audit"]
+__all__ = [
+    "AuditConfig",
+    "Budget",
+    "Event",
+    "Expectation",
+    "Listener",
+    "Outcome",
+    "Report",
+    "all_checks",
+    "all_comparisons",
+    "audit",
+]
 
 
 def all_checks() -> tuple[AnyCheck, ...]:
@@ -21,6 +32,13 @@ def all_checks() -> tuple[AnyCheck, ...]:
     from draftproof.checks import CHECKS
 
     return CHECKS
+
+
+def all_comparisons() -> tuple[AnyCheck, ...]:
+    """Every question put to two servers at once (`audit.pair`), in the order in which they are put."""
+    from draftproof.checks.same import COMPARISONS
+
+    return COMPARISONS
 
 
 def audit(

@@ -34,7 +34,7 @@ class LiveTarget:
     def __init__(self, config: AuditConfig, sink: Sink, evidence_path: Path | None) -> None:
         self.evidence_path = evidence_path
         self._config = config
-        self._sink = sink
+        self.sink = sink
         self._probe: LiveProbe | None = None
         self._lock = threading.Lock()
         self._answered = 0
@@ -44,9 +44,9 @@ class LiveTarget:
         return self._answered
 
     def record(self, kind: str, data: Mapping[str, object]) -> None:
-        self._sink.record(kind, data)
+        self.sink.record(kind, data)
 
-    def connect(self, answered: Callable[[], None]) -> LiveProbe:
+    def connect(self, answered: Callable[[], None], *, first_number: int = 1) -> LiveProbe:
         def count() -> None:
             with self._lock:
                 self._answered += 1
@@ -57,12 +57,13 @@ class LiveTarget:
             config.url,
             api_key=_api_key(config.api_key_env),
             limits=Limits(silence_s=config.timeout),
-            sink=self._sink,
+            sink=self.sink,
             seed=config.seed or 0,
             effort=config.effort,
             samples=config.samples,
             budget=Budget(config.budget.requests, config.budget.seconds),
             answered=count,
+            first_number=first_number,
         )
         known = _known_model(self._probe, config.law)
         if known is not None:
@@ -73,7 +74,7 @@ class LiveTarget:
     def close(self) -> None:
         if self._probe is not None:
             self._probe.close()
-        self._sink.close()
+        self.sink.close()
 
 
 @contextmanager

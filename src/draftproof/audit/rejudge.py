@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,22 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
         notes=notes,
     )
     return Rejudged(report, _differences(outcomes, contents.recorded))
+
+
+def evidence_of(path: Path, checks: Sequence[AnyCheck]) -> tuple[Facts, tuple[object, ...]]:
+    """The server's facts, and the evidence of every check in the file that these `checks` can read.
+
+    Raises EvidenceError as `rejudge` does.
+    """
+    contents = _read(path)
+    if contents.facts is None:
+        raise EvidenceError(f"{path} ends before the server had described itself.", "Give the file of a whole audit.")
+    found = []
+    for check in checks:
+        if (collected := contents.collected.get(check.name)) is not None:
+            with suppress(EvidenceError):
+                found.append(codec.from_json(check.evidence, collected.evidence))
+    return contents.facts, tuple(found)
 
 
 def _read(path: Path) -> _Contents:

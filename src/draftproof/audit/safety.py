@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from draftproof.audit.outcome import Answer, Outcome, Safety
 from draftproof.checks.check import AnyCheck
-from draftproof.core.verdict import Verdict
+from draftproof.core.verdict import Judgement, Verdict
 
 ROWS: Mapping[str, str] = {
     "text": "text",
@@ -20,12 +20,25 @@ ROWS: Mapping[str, str] = {
 
 
 def safe_to_use(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[Safety, ...]:
-    """One row per aspect. "yes" needs every check of that aspect in `checks`, run and passed (or not applicable)."""
-    verdicts = {o.check: o.judgement.verdict for o in outcomes}
+    """One row per aspect; none at all where no check speaks to any, as in a comparison.
+
+    "yes" needs every check of that aspect in `checks`, run and passed (or not applicable).
+    """
+    if not any(c.aspects for c in checks):
+        return ()
+    judgements = {o.check: o.judgement for o in outcomes}
     return tuple(
-        _row(what, {c.name: verdicts.get(c.name) for c in checks if aspect in c.aspects})
+        _row(what, {c.name: _verdict(c, aspect, judgements.get(c.name)) for c in checks if aspect in c.aspects})
         for aspect, what in ROWS.items()
     )
+
+
+def _verdict(check: AnyCheck, aspect: str, judgement: Judgement | None) -> Verdict | None:
+    """The verdict as far as it concerns one aspect: a failure may leave some of them whole."""
+    if judgement is None:
+        return None
+    spares = judgement.verdict is Verdict.FAIL and aspect not in check.spoilt_by(judgement.codes)
+    return Verdict.PASS if spares else judgement.verdict
 
 
 def _row(what: str, verdicts: Mapping[str, Verdict | None]) -> Safety:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from draftproof.core.facts import Facts
@@ -40,6 +40,7 @@ class Check(Generic[E]):
 
     `claim` is what holds on a sound server. `blind_to` is what the check cannot see. `aspects` are the rows of the
     "safe to use" table that a failure spoils: "text", "first logprob", "logprobs", "seeds", "counters", "self-report".
+    `spoils` narrows that for the findings of a code; one that spoils none costs speed only.
     `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost.
     """
 
@@ -55,6 +56,12 @@ class Check(Generic[E]):
     applies: Callable[[Facts], str] = lambda _facts: ""
     statistical: bool = False
     examples: tuple[Example[E], ...] = ()
+    spoils: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def spoilt_by(self, codes: Iterable[str]) -> frozenset[str]:
+        """The aspects that a failure with findings of these codes spoils; all of them where there is no finding."""
+        narrowed = [self.spoils.get(code, self.aspects) for code in codes]
+        return frozenset().union(*narrowed) if narrowed else frozenset(self.aspects)
 
 
 AnyCheck = Check[Any]

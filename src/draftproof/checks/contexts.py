@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks.prompts import is_chat, is_small
+from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
@@ -91,6 +93,43 @@ def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[O
             break
         rows.append(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary))
     return tuple(rows)
+
+
+def cache_noise(probe: Probe, answers: Sequence[tuple[Completion, Sequence[Scored]]]) -> float:
+    """The largest RMS difference in nats, over answers, between the law of an answer's last known context as it was had for
+    `score`, the beginning read from the cache, and the same law worked out anew.
+
+    Text that a server cannot be told to work out anew is asked for backwards, twice: it cannot be cached the first time. 0 for a
+    model of a few letters, whose few rows are all worked out alike.
+    """
+    squares = [0.0]
+    for answer, scored in answers:
+        if is_small(probe) or not scored:
+            continue
+        context = contexts(answer, len(scored))[-1]
+        row, anew = scored[-1].row, fresh_row(probe, context)
+        if anew is None:
+            backwards = " ".join(context.split()[::-1]) if isinstance(context, str) else context[::-1]
+            ask = Ask(backwards, 1, min(probe.facts.max_alternatives, CHAIN_ALTERNATIVES), seed=0)
+            both = [probe.ask(ask) for _ in range(2)]
+            if not all(one.ok and one.tokens for one in both):
+                continue
+            anew, row = (oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary) for one in both)
+        squares.append(squared_difference(row, anew))
+    return math.sqrt(max(squares))
+
+
+def fresh_row(probe: Probe, context: Prompt) -> OracleRow | None:
+    """The oracle's row with the whole context worked out anew; None where the server cannot be told to.
+
+    Beside a row of `chain` or `Probe.oracle`, which read the beginning of the context from the cache, it shows the numerical noise
+    between those two ways at the length of this context.
+    """
+    if not probe.facts.uncached:
+        return None
+    ask = Ask(context, 1, min(probe.facts.max_alternatives, CHAIN_ALTERNATIVES), seed=0, extra=probe.facts.uncached)
+    one = probe.ask(ask)
+    return oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary) if one.ok and one.tokens else None
 
 
 def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[Scored, ...]:

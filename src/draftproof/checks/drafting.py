@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
@@ -15,12 +16,18 @@ Reports: TypeAlias = tuple[tuple[str, Scalar], ...]
 DECLARED = "--expect-speculation"
 """Where the user says it: counts like a report of the server."""
 
+TOTALS = "/metrics"
+"""Totals are not statements: they say how often, not whether."""
+
 LIVE_REPORTS = ("/slots speculative", DECLARED)
 """Reports computed from live objects; a False here is believed as long as nothing else was seen."""
 
 _EFFECTIVE, _REASON = "speculation.effective.types", "speculation.reason"
 """What draftproof's server says in each answer of how that answer was made."""
 
+_STATES_IT = re.compile(
+    r"speculati(?:ve|on)(?:[._ ]effective)?(?:[._](?:types?|drafter|algorithm|method|mode|enabled))?$", re.IGNORECASE
+)
 
 LONG_DRAFT = 32
 """Drafted tokens of one answer from which on one draft may have been this long."""
@@ -37,8 +44,17 @@ class Drafting(StrEnum):
 def is_on(value: Scalar) -> bool:
     """Whether a self-report means that speculation is on: True, or a list of types with anything but "none" in it."""
     if isinstance(value, str):
-        return any(part.strip() not in ("", "none", "off", "no", "false") for part in value.lower().split(","))
+        return any(part.strip(' []"') not in ("", "none", "off", "no", "false") for part in value.lower().split(","))
     return bool(value)
+
+
+def states(name: str, value: Scalar) -> bool:
+    """Whether a field says if speculation is on, or by what kind. A draft's length or threshold does not, whatever it is
+    set to, nor does null.
+    """
+    if name == DECLARED:
+        return isinstance(value, bool)
+    return isinstance(value, bool | str) and _STATES_IT.search(name) is not None
 
 
 def has_placeholder(answer: Completion) -> bool:
@@ -68,7 +84,7 @@ def _effective(claims: Mapping[str, Scalar]) -> bool | None:
     types = claims.get(_EFFECTIVE)
     if types is None:
         return None
-    if is_on(str(types).strip("[]").replace('"', "")):  # a list of names as JSON
+    if is_on(types):
         return True
     return False if claims.get(_REASON) else None
 
@@ -95,8 +111,10 @@ def drafting(reports: Reports, answers: Iterable[Completion], said: bool | None 
         return Drafting.OFF
     if said is False:
         return Drafting.DECLINED
-    claims = [is_on(v) for _, v in reports] + [is_on(v) for a in answers for k, v in a.claims if "speculative" in k]
-    return Drafting.SILENT if any(claims) else Drafting.UNKNOWN
+    totals = [is_on(value) for where, value in reports if where.startswith(TOTALS)]
+    claimed = [*reports, *(claim for a in answers for claim in a.claims)]
+    claims = [is_on(value) for name, value in claimed if states(name, value)]
+    return Drafting.SILENT if any(totals) or any(claims) else Drafting.UNKNOWN
 
 
 def batches(answers: Iterable[Completion]) -> tuple[int, ...]:

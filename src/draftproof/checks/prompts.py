@@ -24,6 +24,9 @@ REPEATING = "Repeat:\n" + f"{LIST}.\n" * 5 + "alpha, beta,"
 LINE = f" {LIST}, iota, kappa, lambda, mu."
 COPIED = f"List:{LINE}\nList:{LINE}\nList:"
 
+FOREIGN = "🦙🌍 東京 né 🙂你好"
+"""Characters of one to four bytes, most of which vocabularies split."""
+
 ORDINARY = (
     "The lighthouse keeper wrote in his diary that",
     "To make bread at home you first need",
@@ -39,7 +42,8 @@ def is_small(probe: Probe) -> bool:
     return probe.facts.token_prompts and size is not None and size <= SMALL_VOCABULARY
 
 
-def _letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
+def letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
+    """n arbitrary letters of a small vocabulary, the same for the same seed."""
     assert probe.facts.vocabulary is not None
     return tuple(random.Random(seed).choices(range(probe.facts.vocabulary), k=n))
 
@@ -47,7 +51,7 @@ def _letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:
 def repeating(probe: Probe) -> Prompt:
     """A prompt whose likely continuation repeats what is in it."""
     if is_small(probe):
-        return _letters(probe, BLOCK, 80) * 2
+        return letters(probe, BLOCK, 80) * 2
     return _as_ids(probe, REPEATING)
 
 
@@ -55,8 +59,32 @@ def ordinary(probe: Probe, n: int) -> list[Prompt]:
     """Up to five prompts of ordinary text (for a small vocabulary: arbitrary letters, the first the story's own `bcdbc`)."""
     if is_small(probe):
         story = (1, 2, 3, 1, 2)
-        return [story, *(_letters(probe, 6, seed) for seed in range(1, n))]
+        return [story, *(letters(probe, 6, seed) for seed in range(1, n))]
     return [_as_ids(probe, text) for text in ORDINARY[:n]]
+
+
+def longer(probe: Probe) -> Prompt:
+    """All five ordinary texts in one: about 50 tokens, hardly one of them foreseeable."""
+    return _as_ids(probe, " ".join(ORDINARY))
+
+
+def foreign(probe: Probe) -> tuple[Prompt, str, str]:
+    """A prompt to be continued by characters of several bytes, the same as text, and the grammar that forces them or ""."""
+    text = f"{FOREIGN}\n" * 4
+    return _as_ids(probe, text), text, quoted(FOREIGN) if probe.facts.grammar else ""
+
+
+MARKERS = ("zanthorel", "quibblemir", "dreskilow", "fomulanty", "pelgravix", "mirovandu", "ostrekline", "yablotern")
+
+
+def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
+    """Up to eight prompts that repeat themselves, each with a word that stands in no other one ("" for a small vocabulary:
+    there the block of letters itself is in no other one).
+    """
+    if is_small(probe):
+        return [("", letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
+    texts = [(word, f"The code word is {word}. " * 4 + "The code word is") for word in MARKERS[:n]]
+    return [(word, _as_ids(probe, text)) for word, text in texts]
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:
@@ -64,13 +92,14 @@ def _as_ids(probe: Probe, text: str) -> Prompt:
     return ids or text
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """The grammar (GBNF) that allows this one text."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'root ::= "{escaped}"'
 
 
 def _letter_names(probe: Probe) -> dict[int, str]:
-    row = probe.oracle(_letters(probe, 4, 3))
+    row = probe.oracle(letters(probe, 4, 3))
     return dict(zip(row.ids, row.texts, strict=True))
 
 
@@ -79,12 +108,12 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
     if not probe.facts.grammar:
         return None
     if not is_small(probe):
-        return _as_ids(probe, COPIED), _quoted(LINE)
+        return _as_ids(probe, COPIED), quoted(LINE)
     names = _letter_names(probe)
-    block = _letters(probe, BLOCK, 81)
+    block = letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
-    return block * 2 + block[:1], _quoted("".join(names[i] for i in block[1:]))
+    return block * 2 + block[:1], quoted("".join(names[i] for i in block[1:]))
 
 
 def is_chat(route: str) -> bool:
@@ -119,3 +148,21 @@ def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float,
         prompt, grammar = copied
         asks += [replace(ask, prompt=prompt, max_tokens=max(tokens, 48), grammar=grammar)] * 2
     return asks
+
+
+SHARED_TOKENS = 48
+SHARED_ALTERNATIVES = 5
+
+
+def shared(probe: Probe, temperature: float) -> list[Ask]:
+    """The requests of `forcing` whose answers several checks read (`Probe.once`): with logprobs, prompts worked out anew."""
+    wanted = min(SHARED_ALTERNATIVES, probe.facts.max_alternatives)
+    asks = forcing(probe, tokens=SHARED_TOKENS, alternatives=wanted, temperature=temperature)
+    return [replace(ask, extra=probe.facts.uncached) for ask in asks]
+
+
+def elsewhere(probe: Probe) -> list[Ask]:
+    """The repeating prompt of `shared` at temperature 0 on every further route that can be given it."""
+    ask = shared(probe, 0.0)[1]
+    routed = (on_route(probe, ask, route) for route in probe.facts.routes[1:])
+    return [ask for ask in routed if ask is not None]

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from draftproof.audit import all_checks
+from draftproof.audit import all_checks, all_comparisons
 from draftproof.audit.config import select
 from draftproof.audit.selftest import run_controls
 from draftproof.checks.check import AnyCheck, Terms
@@ -21,7 +21,7 @@ from draftproof.report.terminal import LABELS
 def explain(names: tuple[str, ...]) -> int:
     """Say what a check claims, how it decides, what it cannot see and what to do when it fails. Without CHECK: list all."""
     page = Page(sys.stdout)
-    every = all_checks()
+    every = (*all_checks(), *all_comparisons())
     chosen = select(every, names)
     if names:
         for number, check in enumerate(chosen):
@@ -59,6 +59,6 @@ def _paragraphs(check: AnyCheck) -> list[tuple[str, str]]:
         ("decides", inspect.getdoc(check.judge) or ""),
         ("odds", odds if check.statistical else "fails only on a contradiction: no false alarms by chance"),
         ("cannot see", check.blind_to),
-        ("spoils", ", ".join(check.aspects)),
+        ("spoils", ", ".join(check.aspects) or "nothing by itself: it compares"),
         ("remedy", check.remedy),
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from draftproof import __version__
-from draftproof.audit import all_checks
+from draftproof.audit import all_checks, all_comparisons
 from draftproof.audit.rejudge import rejudge as judge_again
 from draftproof.cli.output import human_file, require_writable, settle_stdout, write_json
 from draftproof.core.errors import DraftproofError
@@ -28,7 +28,7 @@ def rejudge(file: Path, json_to: str | None, quiet: bool, verbose: bool) -> int:
     """
     require_writable(json_to)
     try:
-        judged = judge_again(file, all_checks())
+        judged = judge_again(file, (*all_checks(), *all_comparisons()))
     except DraftproofError as error:
         write_json(error_json(error, __version__), json_to)
         raise

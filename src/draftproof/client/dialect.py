@@ -65,7 +65,8 @@ class Description:
 
 class Dialect(Protocol):
     """One kind of server. `routes` that can generate, the best one first; `token_routes` take token ids as the prompt;
-    `batch_routes` take `Ask.count` > 1 and answer with consecutive seeds; `grammar_routes` take a grammar.
+    `batch_routes` take `Ask.count` > 1 and answer with consecutive seeds; `grammar_routes` take a grammar; `prompt_routes` can be
+    asked for the logprobs of the prompt's own tokens (`Ask.echo`, which they answer in `Completion.prompt`).
     """
 
     @property
@@ -82,6 +83,9 @@ class Dialect(Protocol):
 
     @property
     def grammar_routes(self) -> tuple[str, ...]: ...
+
+    @property
+    def prompt_routes(self) -> tuple[str, ...]: ...
 
     @property
     def reports_drafts(self) -> bool: ...

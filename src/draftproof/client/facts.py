@@ -41,12 +41,16 @@ def connect(
     samples: int | None = None,
     budget: Budget | None = None,
     answered: Callable[[], None] | None = None,
+    first_number: int = 1,
 ) -> LiveProbe:
     """A probe of the server at `url`, whose facts are known. `answered` is called after every request, from any thread.
+    `first_number` is that of its first exchange in the evidence.
 
     Raises UsageError for a URL that cannot be, Unreachable when nobody answers, TargetError when the answers make no LLM server.
     """
-    http = Http(url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered)
+    http = Http(
+        url, api_key=api_key, limits=limits, sink=sink, budget=budget, answered=answered, first_number=first_number
+    )
     try:
         survey = take_survey(http)
         dialect, evidence = recognise(http.url, survey)
@@ -112,6 +116,7 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         slots=said.slots,
         self_reports=said.self_reports,
         reports_drafts=dialect.reports_drafts,
+        prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
         drafting=said.drafting,
         notes=said.notes,

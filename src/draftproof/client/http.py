@@ -67,7 +67,8 @@ class Http:
 
     `url` may end in /v1. `api_key` goes into the Authorization header and nowhere else: an echo of it in an answer is
     replaced (keys shorter than 8 characters are taken for placeholders and are not). `answered` is called after every request,
-    from whichever thread sent it. Proxies are not used. Raises UsageError for a URL or a key that cannot be.
+    from whichever thread sent it; exchanges are numbered from `first_number` on. Proxies are not used.
+    Raises UsageError for a URL or a key that cannot be.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Http:
         sink: Sink | None = None,
         budget: Budget | None = None,
         answered: Callable[[], None] | None = None,
+        first_number: int = 1,
     ) -> None:
         self.requests = 0
         """Sent so far, repeated attempts not counted."""
@@ -90,6 +92,7 @@ class Http:
         self._connections = Connections(self.url, connect_s=self.limits.connect_s, silence_s=self.limits.silence_s)
         self._prefix = urlsplit(self.url).path
         self._numbered = threading.Lock()
+        self._before = first_number - 1
         self._notify = answered
         self._began = time.monotonic()
         self._answered = False
@@ -158,7 +161,7 @@ class Http:
             if most is not None and self.requests >= most:
                 raise BudgetSpent(f"The budget of {most:,} requests is spent.", "Allow more with --budget.")
             self.requests += 1
-            return self.requests
+            return self._before + self.requests
 
     def _try(self, method: str, path: str, body: bytes) -> _Trial:
         trial = _Trial(self.elapsed_s())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from draftproof.client.answers import (
@@ -44,7 +44,10 @@ def parse_openai(ask: Ask, exchange: Exchange) -> list[Completion]:
 def _completion(
     ask: Ask, exchange: Exchange, body: Mapping[str, Any], choice: Mapping[str, Any], i: int, field: Field
 ) -> Completion:
-    tokens = _entries(choice, field) or ()
+    counts = _counts(ask, body, field)
+    entries = _entries(choice, field, legacy=ask.echo) or ()
+    echoed = _echoed(ask, entries, counts) if ask.echo else 0
+    tokens = entries[echoed:]
     return Completion(
         single(ask, i),
         exchange.number,
@@ -52,11 +55,21 @@ def _completion(
         exchange.status or 0,
         text=_text(choice, field),
         tokens=tokens,
+        prompt=entries[:echoed],
         token_ids=_ids(tokens),
         finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
         claims=claims_of(body),
-        **_counts(ask, body, field),
+        **counts,
     )
+
+
+def _echoed(ask: Ask, entries: Sequence[TokenRecord], counts: Mapping[str, int | None]) -> int:
+    """How many entries are the prompt's: all but those of the generated tokens, of which the last, an end token, may have none."""
+    made, prompt = counts.get("completion_tokens"), counts.get("prompt_tokens")
+    made = ask.max_tokens if made is None else made
+    if prompt is not None and len(entries) - prompt in (made, made - 1):
+        return prompt
+    return max(0, len(entries) - made)
 
 
 def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
@@ -126,14 +139,15 @@ def _text(choice: Mapping[str, Any], field: Field) -> str:
     return "" if text is None else field.text(text, "choices.text")
 
 
-def _entries(choice: Mapping[str, Any], field: Field) -> tuple[TokenRecord, ...] | None:
+def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -> tuple[TokenRecord, ...] | None:
+    """None: no logprobs. `legacy` prefers OpenAI's parallel lists where both shapes are there: only they hold a whole prompt."""
     logprobs = choice.get("logprobs")
     if logprobs is None:
         return None
     if isinstance(logprobs, list):
         return content_records(logprobs, field, "logprobs")
     logprobs = field.obj(logprobs, "logprobs")
-    if logprobs.get("content") is not None:
+    if logprobs.get("content") is not None and not (legacy and "tokens" in logprobs):
         return content_records(logprobs["content"], field, "logprobs.content")
     return legacy_records(logprobs, field) if "tokens" in logprobs else None
 

@@ -12,7 +12,7 @@ from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
 from draftproof.client.oracle import Oracle
 from draftproof.client.pipeline import in_order
-from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
@@ -46,6 +46,8 @@ class LiveProbe:
         self.effort = effort
         self.known = known
         self.samples = samples
+        self.fields: tuple[tuple[str, Scalar], ...] = ()
+        """Go into every request."""
         self._lock = threading.Lock()
         self._answered: dict[Ask, Completion] = {}
         self._noise: dict[tuple[int, ...], float] = {}
@@ -132,9 +134,12 @@ class LiveProbe:
             return ask
         takes_ids = isinstance(ask.prompt, str)
         for route in self.facts.routes or self.dialect.routes:
+            if ask.echo and route not in self.dialect.prompt_routes:
+                continue
             if takes_ids or route in self.dialect.token_routes:
                 return replace(ask, route=route)
-        raise InstrumentError(f"No route of this {self.facts.dialect} server takes token ids.")
+        wanted = "gives logprobs of the prompt" if ask.echo else "takes token ids"
+        raise InstrumentError(f"No route of this {self.facts.dialect} server {wanted}.")
 
     def _pieces(self, ask: Ask) -> Iterator[Ask]:
         """Requests that together give `ask.count` answers."""
@@ -157,6 +162,8 @@ class LiveProbe:
         return min(slots, _MOST_IN_FLIGHT)
 
     def _send(self, ask: Ask) -> list[Completion]:
+        if self.fields:
+            ask = replace(ask, extra=(*ask.extra, *self.fields))
         call = self.dialect.call(ask, ask.route or "")
         return self.dialect.parse(ask, self._post(call.path, call.body))
 

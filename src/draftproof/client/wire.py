@@ -8,14 +8,18 @@ import math
 import re
 from typing import Any, NoReturn
 
-from draftproof.core.errors import TargetError
+from draftproof.core.errors import NoNumber, TargetError
 from draftproof.core.exchange import Exchange
 
 _WORDS_LENGTH = 300
 
 
+class _Constant(ValueError):
+    """NaN or an infinity, which Python's JSON has and JSON has not."""
+
+
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise _Constant(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
@@ -45,8 +49,9 @@ def event_json(text: str, exchange: Exchange) -> Any:
     try:
         return strict_json(text)
     except ValueError as e:
+        kind = NoNumber if isinstance(e, _Constant) else TargetError
         at = f" (the answer has {len(text):,} characters and starts with {text[:60]!r})"
-        raise TargetError(
+        raise kind(
             f"{exchange.path} answered {exchange.status} with a body that is not valid JSON: {e}{at}.",
             "Look at the server's log; a proxy in between may have changed it.",
             exchange.number,
@@ -132,4 +137,5 @@ class Field:
                 x = math.inf
             if math.isfinite(x):
                 return x
+            raise NoNumber(self.wrong(name, value, "a finite number or null").message, exchange=self.exchange.number)
         raise self.wrong(name, value, "a finite number or null")

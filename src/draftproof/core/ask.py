@@ -19,7 +19,8 @@ class Ask:
     `alternatives` > 0 asks for logprobs with so many alternatives per token; 0 asks for none.
     `route` None lets the dialect choose its best one (token ids in, token ids out); otherwise a name from `Facts.routes`.
     `count` n > 1 asks for n answers in one request, seeds seed .. seed+n-1, where the dialect can (`Facts.batch_seeds`).
-    `grammar` forces the text (GBNF); only where `Facts.grammar`. `extra` fields are sent as they are.
+    `grammar` forces the text (GBNF); only where `Facts.grammar`. An answer ends before the first of the `stop` strings.
+    `echo` asks for the logprobs of the prompt's own tokens too; only on `Facts.prompt_routes`. `extra` fields are sent as they are.
     """
 
     prompt: Prompt
@@ -32,6 +33,8 @@ class Ask:
     post_sampling: bool = False
     count: int = 1
     grammar: str = ""
+    stop: tuple[str, ...] = ()
+    echo: bool = False
     extra: tuple[tuple[str, Scalar], ...] = ()
 
 
@@ -40,6 +43,7 @@ class Completion:
     """One answer, parsed. What the server did not say is None.
 
     `tokens` holds the logprob entries in order (() when there are none); `token_ids` the ids of all generated tokens.
+    `prompt` holds the entries of the prompt's own tokens (`Ask.echo`; `text` then begins with the prompt, if the server echoes it).
     `drafted`/`accepted` are the answer's own draft counters; `claims` what it says of its own settings (flat: name to value).
     `arrivals` are seconds from sending to each event that carried text (streamed answers only);
     `event_tokens` the number of logprob entries in each of those events.
@@ -52,6 +56,7 @@ class Completion:
     status: int
     text: str = ""
     tokens: tuple[TokenRecord, ...] = ()
+    prompt: tuple[TokenRecord, ...] = ()
     token_ids: tuple[int, ...] | None = None
     finish: str | None = None
     prompt_tokens: int | None = None

@@ -4,6 +4,7 @@
     ├── UsageError        the caller asked for something that cannot be (exit 2)
     │   └── EvidenceError an evidence file that cannot be read as such (exit 2)
     ├── TargetError       the server under test is at fault (exit 3: nothing certain can be said)
+    │   ├── NoNumber      a field holds what JSON or float64 has no number for (exit 3)
     │   └── Unreachable   no answer at all (exit 4)
     ├── EvidenceLost      the disk was full before anything could be judged (exit 3)
     ├── BudgetSpent       the requests or seconds that were allowed are used up (exit 3)
@@ -50,6 +51,10 @@ class TargetError(DraftproofError):
     def __init__(self, message: str, remedy: str = "", exchange: int | None = None) -> None:
         super().__init__(message, remedy)
         self.exchange = exchange
+
+
+class NoNumber(TargetError):
+    """An answer holds NaN, Infinity, or a number beyond float64."""
 
 
 class Unreachable(TargetError):

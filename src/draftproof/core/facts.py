@@ -17,6 +17,7 @@ class Facts:
     `routes` that can give logprobs, the best one first. `token_prompts`/`token_ids`: takes / returns token ids.
     `max_alternatives` is the largest list the server gives; `batch_seeds` how many answers one request may ask for
     (1 = no batches). `coupling` names the random number generator whose draws are known for a seed ("" = none).
+    `prompt_routes` can be asked for the prompt's own logprobs (`Ask.echo`); whether they come was not tried.
     `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
     even where it would rather not because that does not pay.
     `countable` names the known little model that the server was recognised to serve ("" = none).
@@ -39,6 +40,7 @@ class Facts:
     seeds: bool = True
     batch_seeds: int = 1
     grammar: bool = False
+    prompt_routes: tuple[str, ...] = ()
     uncached: tuple[tuple[str, Scalar], ...] = ()
     drafting: tuple[tuple[str, Scalar], ...] = ()
     coupling: str = ""

@@ -63,6 +63,10 @@ class KnownModel(Protocol):
         """As `target_many`, of the draft model."""
         ...
 
+    def target_logits(self, contexts: Sequence[tuple[int, ...]]) -> Law:
+        """As `target_many`, before the softmax: a repeat penalty needs it."""
+        ...
+
 
 class Probe(Protocol):
     """How a check talks to the server. Every request is recorded as evidence and counted against the budget."""

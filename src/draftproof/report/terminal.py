@@ -145,7 +145,8 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
             page.blank()
             page.table(report.aggregates, indent=0)
         page.blank()
-        page.line("Safe to use?")
+        if report.safety:
+            page.line("Safe to use?")
         # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
         rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
         width = max((len(row.what) for row in rows), default=0)

@@ -90,6 +90,31 @@ def mean_tv_upper(counts: ArrayLike, p: ArrayLike, error: float, fixed_visits: b
     )
 
 
+def two_sample_tv_upper(first: ArrayLike, second: ArrayLike, error: float) -> TvBound:
+    """Upper bound on TV(p, r) from independent draws of both at one context, both sizes fixed before the data.
+
+    first, second: int[cells] of the tokens that were seen, at most 11; one more cell stands for all others. The set that r favours
+    more than p depends on the truth alone, so the largest value over all sets of (upper bound on r's share) - (lower bound on
+    p's share), each at error/2, exceeds TV with the confidence of one pair of bounds.
+    Raises ValueError for more cells, shapes that differ or negative counts.
+    """
+    a, b = (np.append(np.asarray(x, dtype=np.float64), 0.0) for x in (first, second))
+    check_error(error)
+    if a.shape != b.shape or (a < 0).any() or (b < 0).any():
+        raise ValueError(f"counts must be nonnegative and of one shape, not {a.shape} and {b.shape}")
+    if len(a) > FEW_CELLS:
+        raise ValueError(f"{len(a) - 1} cells are too many, the most are {FEW_CELLS - 1}")
+    n, m = int(a.sum()), int(b.sum())
+    method = "bound on total variation by two samples, all sets"
+    if not n or not m:
+        return TvBound(1.0, 0.0, n + m, 1, error, method)
+    sets = ((np.arange(2 ** len(a))[:, None] >> np.arange(len(a))) & 1)[1:-1]
+    high = clopper_pearson_upper(sets @ b, m, error / 2)
+    low = 1 - clopper_pearson_upper(n - sets @ a, n, error / 2)
+    estimate = float(0.5 * np.abs(a / n - b / m).sum())
+    return TvBound(_bound(high - low), estimate, n + m, 1, error, method)
+
+
 def _relaxed(counts: Law, p: Law, upper: Callable[[ArrayLike, int, float], Law], error: float) -> float:
     """max over s of upper(s) - B(s): B(s) is the least mass p of a choice of cells with s hits, cells divisible."""
     n = int(counts.sum())

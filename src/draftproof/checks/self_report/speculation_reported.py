@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, drafts, is_on
+from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, drafts, is_on, states
 from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Completion, Scalar
 from draftproof.core.facts import Facts
@@ -15,8 +15,6 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 32
-COUNTERS = "/metrics"
-"""Totals are not statements: they say how often, not whether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +44,22 @@ def collect(probe: Probe) -> Evidence:
 
 
 def _of_answers(answers: Sequence[Completion]) -> list[tuple[str, Scalar]]:
-    """What answers say of their settings, once per value."""
+    """What answers say of their own speculation, once per value. One that says "off" of itself is right if nothing was drafted for
+    it."""
+    seen = any(map(drafts, answers))
     said = {
         (f"the answer's own settings, {name}", value): None
         for answer in answers
         for name, value in answer.claims
-        if "speculative" in name and (isinstance(value, bool) or "type" in name)
+        if states(name, value) and (is_on(value) or drafts(answer) or not seen)
     }
     return list(said)
 
 
 def _statements(evidence: Evidence) -> list[tuple[str, Scalar]]:
     """Every statement on speculation, by place."""
-    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and not r[0].startswith(COUNTERS))
-    return list(said | dict.fromkeys(_of_answers([a for a in evidence.answers if a.ok])))
+    said = dict.fromkeys(r for r in evidence.reports if r[0] != DECLARED and states(*r))
+    return list(said | dict.fromkeys(_of_answers(evidence.answers)))
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
@@ -150,6 +150,16 @@ CHECK = Check(
     examples=(
         Example("/props denies it", Evidence(made.LIVE_ON, (_DRAFTED,)), Verdict.FAIL, ("MISREPORT",)),
         Example("every place says it", Evidence(_HONEST, (_DRAFTED,)), Verdict.PASS),
+        Example(
+            "settings of a draft that are null or 0 deny nothing",
+            Evidence((*_HONEST, ("/props speculative.p_min", 0), ("/props speculative.model", None)), (_DRAFTED,)),
+            Verdict.PASS,
+        ),
+        Example(
+            "an answer says that nothing was drafted for it, which is right",
+            Evidence(_HONEST, (_DRAFTED, _PLAIN)),
+            Verdict.PASS,
+        ),
         Example("off everywhere, nothing seen", Evidence(made.LIVE_OFF, (_PLAIN,)), Verdict.PASS),
         Example(
             "a drafter was configured, but nothing drafts and the live report says off",

@@ -28,21 +28,39 @@ from draftproof.client.wire import Field, answer_json
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
-from draftproof.core.sampling import Sampling
+from draftproof.core.sampling import NEUTRAL, Sampling
 
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
 _OF_SPECULATION = ("effective", "reason")
-_NEUTRAL: Mapping[str, float] = {
-    "typical_p": 1,
-    "top_n_sigma": -1,
-    "xtc_probability": 0,
-    "dry_multiplier": 0,
-    "dynatemp_range": 0,
-    "mirostat": 0,
-    "min_keep": 0,
-}
+_SENT = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "repeat_last_n",
+    "presence_penalty",
+    "frequency_penalty",
+    "typical_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "dry_multiplier",
+    "dynatemp_range",
+    "mirostat",
+    "min_keep",
+)
+_DETAILS = (
+    "xtc_threshold",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dynatemp_exponent",
+    "mirostat_tau",
+    "mirostat_eta",
+)
+"""Fields named like those of `Sampling`. Details of samplers that are off are left to the server: they change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +70,7 @@ class LlamaServer:
     token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
     batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     grammar_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
+    prompt_routes: tuple[str, ...] = (COMPLETIONS,)
     reports_drafts: bool = True
     uncached: tuple[tuple[str, Scalar], ...] = (("cache_prompt", False),)
 
@@ -87,6 +106,10 @@ class LlamaServer:
             body["post_sampling_probs"] = True
         if ask.grammar:
             body["grammar"] = ask.grammar
+        if ask.stop:
+            body["stop"] = list(ask.stop)
+        if ask.echo:
+            body["echo"] = True
         body.update(ask.extra)
         if isinstance(body.get("stop"), str):
             body["stop"] = [body["stop"]]  # the native route ignores a stop that is no list
@@ -138,23 +161,18 @@ def _sampling(s: Sampling) -> dict[str, Any]:
     penalised = s.repeat_last_n != 0 and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0)
     acting = {
         "penalties": penalised,
+        "dry": s.dry_multiplier > 0,
+        "top_n_sigma": s.top_n_sigma > 0,
         "top_k": s.top_k > 0,
+        "typ_p": s.typical_p < 1,
         "top_p": s.top_p < 1,
         "min_p": s.min_p > 0,
+        "xtc": s.xtc_probability > 0,
         "temperature": True,
     }
-    body: dict[str, Any] = {
-        "temperature": s.temperature,
-        "top_k": s.top_k,
-        "top_p": s.top_p,
-        "min_p": s.min_p,
-        "repeat_penalty": s.repeat_penalty,
-        "repeat_last_n": s.repeat_last_n,
-        "presence_penalty": s.presence_penalty,
-        "frequency_penalty": s.frequency_penalty,
-        **_NEUTRAL,
-        "samplers": [name for name, acts in acting.items() if acts],
-    }
+    details = (name for name in _DETAILS if getattr(s, name) != getattr(NEUTRAL, name))
+    body: dict[str, Any] = {name: getattr(s, name) for name in (*_SENT, *details)}
+    body["samplers"] = [name for name, acts in acting.items() if acts]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
     return body

@@ -28,6 +28,7 @@ class OpenAI:
     token_routes: tuple[str, ...] = ()
     batch_routes: tuple[str, ...] = ()
     grammar_routes: tuple[str, ...] = ()
+    prompt_routes: tuple[str, ...] = (COMPLETIONS,)
     reports_drafts: bool = False
     uncached: tuple[tuple[str, Scalar], ...] = ()
     model: str = ""
@@ -80,6 +81,10 @@ class OpenAI:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if ask.count > 1:
             body["n"] = ask.count
+        if ask.stop:
+            body["stop"] = list(ask.stop)
+        if ask.echo:
+            body["echo"] = True
         body.update(ask.extra)
         return Call.of(route, body)
 

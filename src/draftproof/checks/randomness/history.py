@@ -1,0 +1,225 @@
+"""Does a request get the same numbers and the same answer whatever the server did before?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.prompts import is_chat, ordinary
+from draftproof.checks.randomness.concurrency import requests_alone
+from draftproof.checks.randomness.repeats import (
+    COLUMNS,
+    Repeat,
+    Weighed,
+    compare,
+    difference,
+    noise_if_needed,
+    weigh,
+)
+from draftproof.core.ask import Ask, Completion
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort, Probe
+from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
+from draftproof.core.verdict import Finding, Judgement, Table, Verdict
+
+UNRELATED_TOKENS = {Effort.QUICK: 128, Effort.STANDARD: 384, Effort.DEEP: 768}
+ROUNDS = {Effort.QUICK: 1, Effort.STANDARD: 2, Effort.DEEP: 4}
+SEED = 9201
+AGAIN, ANEW, AFTER = "asked again", "its prompt worked out anew", "after a long unrelated request"
+CONTROL = "worked out anew twice"
+MORE = 4
+ENOUGH = 8
+"""Accepted drafts before it says anything that fewer come after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`repeats`: a greedy request and one with a seed, each first and again, by condition. `unrelated` is what came between.
+    `noise` in nats, None where it was not needed.
+    """
+
+    reports: Reports
+    repeats: tuple[Repeat, ...]
+    unrelated: tuple[Completion, ...] = ()
+    noise: float | None = None
+
+
+def collect(probe: Probe) -> Evidence:
+    asks = [ask for _, ask in requests_alone(probe, 2)]
+    firsts = probe.once(asks)
+    drawn = asks[1]
+    repeats = [compare(probe, AGAIN, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
+    anew = replace(drawn, extra=probe.facts.uncached)
+    repeats.append(compare(probe, ANEW, firsts[1], probe.ask(anew)))
+    unrelated = []
+    for n in range(ROUNDS[probe.effort]):
+        unrelated.append(probe.ask(_unrelated(probe, n)))
+        repeats += [compare(probe, AFTER, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
+    if any(r.again.ok and difference(r.first, r.again) is not None for r in repeats):
+        fresh = probe.ask(anew)
+        repeats += [compare(probe, CONTROL, fresh, probe.ask(anew)) for _ in range(2)]
+        for _ in range(MORE):
+            repeats.append(compare(probe, AGAIN, firsts[1], probe.ask(drawn)))
+            repeats.append(compare(probe, ANEW, firsts[1], probe.ask(anew)))
+            unrelated.append(probe.ask(_unrelated(probe, len(unrelated))))
+            repeats.append(compare(probe, AFTER, firsts[1], probe.ask(drawn)))
+    noise = noise_if_needed(probe, repeats, [*(a.prompt for a in asks), *ordinary(probe, 1)])
+    return Evidence(probe.facts.self_reports, tuple(repeats), tuple(unrelated), noise)
+
+
+def _unrelated(probe: Probe, n: int) -> Ask:
+    """A long request that shares nothing with the others."""
+    prompts = ordinary(probe, 5)[1:]
+    size = UNRELATED_TOKENS[probe.effort]
+    most = probe.facts.context // 2 if probe.facts.context else size
+    return Ask(prompts[n % len(prompts)], min(size, most), 0, NEUTRAL, seed=SEED + n)
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Fails when logprobs drift by more than max(20 noise, .05) nats; when the answer changes by more than noise explains (at
+    temperature 0 a gap above max(6 noise, .05), with a seed a probability below 1e-9); when the same greedy answer has less
+    than half of its drafts accepted.
+    """
+    weighed = [weigh(c, evidence.repeats, evidence.noise) for c in (AGAIN, ANEW, AFTER)]
+    control = weigh(CONTROL, evidence.repeats, evidence.noise)
+    drifts = [w.drift for w in weighed if w.drift is not None]
+    before, after = _acceptance(evidence, AGAIN), _acceptance(evidence, AFTER)
+    measured = {
+        "largest logprob drift (nat)": max(drifts, default=None),
+        "noise (nat)": evidence.noise,
+        "drafts accepted before": _shown(before),
+        "drafts accepted after": _shown(after),
+    }
+    tables = (Table("One request, asked again", COLUMNS, tuple(w.row for w in (*weighed, control) if w.n)),)
+    if not all(w.n for w in weighed):
+        return Judgement(Verdict.INCONCLUSIVE, "no answers to compare", (), (), measured, tables, "answers")
+    findings = tuple(_departures(weighed, repeats_itself=not control.different))
+    if findings:
+        return Judgement(Verdict.FAIL, findings[0].text, findings, (), measured, tables)
+    if control.different:
+        text = "one request gets different answers even when nothing lies between and nothing is cached"
+        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "answers that repeat")
+    if any(w.undecided for w in weighed):
+        text = "answers change with what came before, which numerical noise may explain or not"
+        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "less numerical noise")
+    if fallen := _fallen(before, after):
+        return Judgement(Verdict.FAIL, fallen.text, (fallen,), (), measured, tables)
+    missing = why_inconclusive(drafting(evidence.reports, [r.again for r in evidence.repeats]))
+    if missing:
+        return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")
+    ties = sum(len(w.ties) for w in weighed)
+    text = (
+        f"{sum(w.n for w in weighed)} answers, cached, uncached and after other work, are the same"
+        + (f" ({ties} but for a near-tie)" if ties else "")
+        + (f"; logprobs within {max(drifts):.1e} nat" if drifts else "")
+    )
+    return Judgement(Verdict.PASS, text, (), (), measured, tables)
+
+
+def _departures(weighed: Sequence[Weighed], *, repeats_itself: bool) -> list[Finding]:
+    found = []
+    for w in weighed:
+        if w.drift_is == "large":
+            found.append(Finding("DRIFT", f"{w.condition}, logprobs move by up to {w.drift:.3f} nat"))
+        if w.faults and repeats_itself:
+            text = f"{w.condition}, the same request gets another answer ({len(w.faults)} of {w.n} times)"
+            found.append(Finding("HISTORY", text, tuple(r.again.exchange for r in w.faults)))
+    return found
+
+
+def _acceptance(evidence: Evidence, condition: str) -> tuple[int, int] | None:
+    """Accepted and drafted tokens of the greedy request's repeats that gave the same answer."""
+    same = [
+        r.again
+        for r in evidence.repeats
+        if r.condition == condition
+        and r.first.ask.sampling.greedy
+        and r.again.drafted is not None
+        and difference(r.first, r.again) is None
+    ]
+    return (sum(a.accepted or 0 for a in same), sum(a.drafted or 0 for a in same)) if same else None
+
+
+def _fallen(before: tuple[int, int] | None, after: tuple[int, int] | None) -> Finding | None:
+    """A finding when less than half of the share of drafts is accepted afterwards. It costs speed and no number."""
+    if before is None or after is None or before[0] < ENOUGH or not after[1]:
+        return None
+    if 2 * after[0] * before[1] >= before[0] * after[1]:
+        return None
+    text = f"{AFTER}, {_shown(after)} drafts of the same answer are accepted, {_shown(before)} before"
+    return Finding("ACCEPTANCE_FELL", text)
+
+
+def _shown(counts: tuple[int, int] | None) -> str | None:
+    return None if counts is None else f"{counts[0]} of {counts[1]}"
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    return 2 + 3 + 3 * ROUNDS[effort]
+
+
+def _answer(ids: Sequence[int], sampling: Sampling = NEUTRAL, accepted: int | None = 9, moved: float = 0) -> Completion:
+    tokens = [made.true_token(i) for i in ids]
+    tokens = [replace(t, logprob=(t.logprob or 0.0) - moved) for t in tokens]
+    return made.answer(tokens, sampling=sampling, drafted=12 if accepted is not None else None, accepted=accepted)
+
+
+_IDS = tuple(n * n % 5 for n in range(20))
+_OTHER = (*_IDS[:6], *(0,) * 14)
+
+
+def _made(
+    after: Completion | None = None, greedy_after: Completion | None = None, noise: float = 0.0, control: bool = False
+) -> Evidence:
+    greedy, drawn = _answer(_IDS, GREEDY), _answer(_IDS)
+    repeats = [
+        Repeat(AGAIN, greedy, greedy),
+        Repeat(AGAIN, drawn, drawn),
+        Repeat(ANEW, drawn, drawn),
+        Repeat(AFTER, greedy, greedy_after or greedy),
+        Repeat(AFTER, drawn, after or drawn),
+    ]
+    if control:
+        repeats.append(Repeat(CONTROL, drawn, _answer(_OTHER)))
+    return Evidence(made.LIVE_ON, tuple(repeats), (), noise)
+
+
+CHECK = Check(
+    name="randomness/history",
+    claim="A request gets the same numbers and the same answer cached, uncached, and after other requests.",
+    blind_to="Longer histories than were made; changes that are smaller than the stated noise.",
+    remedy="Switch the prompt cache off where numbers must repeat, and start the server anew where drafts no longer pay.",
+    aspects=("text", "logprobs", "seeds"),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    applies=lambda facts: "" if any(not is_chat(r) for r in facts.routes) else "no route takes plain prompts",
+    spoils={"ACCEPTANCE_FELL": ()},
+    examples=(
+        Example("the same", _made(), Verdict.PASS),
+        Example("another answer afterwards", _made(_answer(_OTHER)), Verdict.FAIL, ("HISTORY",)),
+        Example("logprobs move", _made(_answer(_IDS, moved=0.3)), Verdict.FAIL, ("DRIFT",)),
+        Example(
+            "hardly a draft is accepted any more",
+            _made(greedy_after=_answer(_IDS, GREEDY, accepted=1)),
+            Verdict.FAIL,
+            ("ACCEPTANCE_FELL",),
+        ),
+        Example("they move, and so does the noise", _made(_answer(_IDS, moved=0.3), noise=0.05), Verdict.PASS),
+        Example("noise may explain the answer", _made(_answer(_OTHER), noise=0.05), Verdict.INCONCLUSIVE),
+        Example("nothing repeats at all", _made(_answer(_OTHER), control=True), Verdict.INCONCLUSIVE),
+        Example(
+            "nothing drafted",
+            Evidence(
+                made.LIVE_ON,
+                tuple(Repeat(c, *(2 * (_answer(_IDS, accepted=None),))) for c in (AGAIN, ANEW, AFTER)),
+            ),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example("nothing came", Evidence(made.LIVE_ON, ()), Verdict.INCONCLUSIVE),
+    ),
+)

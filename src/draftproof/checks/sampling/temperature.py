@@ -1,0 +1,318 @@
+"""Does the temperature of a request reach the tokens that are drafted?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from draftproof.checks import examples as made
+from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.drafting import Drafting, Reports, drafting, why_inconclusive
+from draftproof.checks.prompts import is_small, ordinary, repeating
+from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
+from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, PrefixRow, known_model
+from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context
+from draftproof.checks.sampling.thermometer import Reading, read
+from draftproof.client.coupling import draws_of, predict
+from draftproof.client.noise import noise_requests
+from draftproof.core.distribution import Law, shape
+from draftproof.core.facts import Facts
+from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
+from draftproof.core.sampling import Sampling
+from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
+from draftproof.stats.sequential import EProcess
+
+HOT = 2.0
+TOKENS = 16
+TOP_K, TOP_K_REPEATING = 8, 3
+"""Where the vocabulary is large, the law at temperature 2 is known only of the tokens listed, so it is cut to few."""
+FIRST_BATCH = 16
+MOST = {Effort.QUICK: 64, Effort.STANDARD: 128, Effort.DEEP: 256}
+VISITS = 2
+ROWS = {Effort.QUICK: 64, Effort.STANDARD: 400, Effort.DEEP: 2000}
+GREEDY_BELOW = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Answers at temperature 2 to an ordinary prompt and to one that repeats itself.
+
+    `known` names the countable model ("" = none: then `rows` are the one-token oracle's). `noise`: RMS error of laws in nats.
+    """
+
+    reports: Reports
+    noise: float
+    known: str
+    streams: tuple[Stream, ...]
+    rows: tuple[PrefixRow, ...] = ()
+
+
+def conditions(probe: Probe) -> list[Condition]:
+    """The first for drafters that always draft, the second for those that wake on repetition."""
+    if is_small(probe):
+        cut = repeated = Sampling(temperature=HOT)
+    else:
+        most = probe.facts.max_alternatives - 1
+        cut = Sampling(temperature=HOT, top_k=min(TOP_K, most))
+        repeated = Sampling(temperature=HOT, top_k=min(TOP_K_REPEATING, most))
+    tokens = TOKENS if is_small(probe) else SHORT
+    return [
+        Condition(ordinary(probe, 1)[0], cut, tokens, 0.5),
+        Condition(repeating(probe), repeated, TOKENS, 0.5),
+    ]
+
+
+def collect(probe: Probe) -> Evidence:
+    """Batches that double, until the temperature is known well enough, or the effort's answers or oracle rows are spent."""
+    collectors = [Collector(c) for c in conditions(probe)]
+    known = probe.known
+    noise = probe.noise([c.condition.prompt for c in collectors], MANY_ROWS)
+    rows: list[PrefixRow] = []
+    done, size = 0, FIRST_BATCH
+    while True:
+        for collector in collectors:
+            collector.more(probe, size)
+        done, size = done + size, done + size
+        streams = tuple(c.stream() for c in collectors)
+        if known is None:
+            rows += _rows(probe, streams, rows)
+        name = known.name if known else ""
+        evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows))
+        if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
+            return evidence
+
+
+def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) -> list[PrefixRow]:
+    """Rows for prefixes that came more than once, by depth: whether one is asked for never depends on the tokens judged there."""
+    asked = {(r.stream, r.prefix) for r in have}
+    visits = Counter(
+        (n, s[:i]) for i in range(TOKENS) for n, one in enumerate(streams) for s in one.samples if len(s) > i
+    )
+    wanted = [key for key, times in visits.items() if times >= VISITS and key not in asked]
+    chosen = wanted[: ROWS[probe.effort] - len(asked)]
+    found = probe.oracle_many([context(streams[n], prefix) for n, prefix in chosen])
+    return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(chosen, found, strict=True)]
+
+
+def _is_decided(evidence: Evidence, known: KnownModel | None) -> bool:
+    book = _Laws(evidence, known)
+    if book.reading(later=True, error=PASS_ERROR).log_e >= math.log(2 / ALPHA):
+        return True
+    return not _too_wide(book.reading(later=True, error=PASS_ERROR, drafted=True))
+
+
+class _Laws:
+    """The laws at temperature 1 of the tokens that came, over the tokens that could come."""
+
+    def __init__(self, evidence: Evidence, known: KnownModel | None) -> None:
+        self._evidence = evidence
+        self._known = known
+        self._edge = max(EDGE, EDGE_NOISE * evidence.noise)
+        self._by_prefix = {(r.stream, r.prefix): r.row for r in evidence.rows}
+
+    def reading(self, *, later: bool, error: float, drafted: bool = False) -> Reading:
+        """Of all tokens after the first, or of the first ones. `drafted`: only of streams that drafted, where one did."""
+        streams = list(enumerate(self._evidence.streams))
+        if drafted and any(s.drafted for _, s in streams):
+            streams = [(n, s) for n, s in streams if s.drafted]
+        visits = [visit for n, stream in streams for visit in self._visits(n, stream, later)]
+        return read(visits, HOT, self._evidence.noise, error)
+
+    def misfit(self) -> float:
+        """Evidence in nats, by bets on any other law, against the tokens after the first being drawn at the temperature asked for.
+
+        Tokens after one context are exchangeable: they are betted on in an order that is shuffled by a fixed seed.
+        """
+        visits = [visit for n, stream in enumerate(self._evidence.streams) for visit in self._visits(n, stream, True)]
+        cells = max((len(law) for law, _ in visits), default=0)
+        if cells < 2:
+            return 0.0
+        shuffle = np.random.default_rng(0)
+        laws, tokens, contexts = [np.zeros((0, cells))], [np.zeros(0, dtype=np.int64)], []
+        for number, (logprobs, counts) in enumerate(visits):
+            tokens.append(shuffle.permutation(np.repeat(np.arange(len(counts)), counts.astype(np.int64))))
+            p = np.zeros(cells)
+            p[: len(logprobs)] = shape(logprobs, (), Sampling(temperature=HOT))
+            laws.append(np.tile(p, (len(tokens[-1]), 1)))
+            contexts += [(number,)] * len(tokens[-1])
+        process = EProcess(cells, draft_known=False, noise=self._evidence.noise)
+        process.observe_many(np.concatenate(laws), np.concatenate(tokens), contexts=contexts)
+        return process.max_log_e
+
+    def _visits(self, n: int, stream: Stream, later: bool) -> Iterator[tuple[Law, Law]]:
+        came: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for sample in stream.samples:
+            for i in range(1 if later else 0, len(sample) if later else min(1, len(sample))):
+                came[sample[:i]][sample[i]] += 1
+        for counted, cells in zip(came.values(), self._cells(n, stream, list(came)), strict=True):
+            if cells is None:
+                continue
+            logprobs, tokens = cells
+            counts = np.array([float(counted[x]) for x in tokens])
+            if counts.any():
+                yield logprobs, counts
+
+    def _cells(
+        self, n: int, stream: Stream, prefixes: Sequence[tuple[int, ...]]
+    ) -> Iterable[tuple[Law, Sequence[int]] | None]:
+        """Per prefix the log-probabilities of the tokens that could come, and their numbers; None where they are not known."""
+        if self._known is not None:
+            contexts = [c for c in (context(stream, p) for p in prefixes) if isinstance(c, tuple)]
+            laws = self._known.target_many(contexts) if contexts else ()
+            return [(law, range(len(law))) for law in laws]
+        return [self._listed(self._by_prefix.get((n, p)), stream) for p in prefixes]
+
+    def _listed(self, row: OracleRow | None, stream: Stream) -> tuple[Law, Sequence[int]] | None:
+        top_k = stream.sampling.top_k
+        if row is None or not self._is_clear(row, top_k):
+            return None
+        kept = top_k or len(row.ids)
+        numbers = {name: number for number, name in enumerate(stream.names)}
+        tokens = [numbers.get(t, -1) for t in row.texts[:kept]] if stream.names else list(row.ids[:kept])
+        return np.array(row.logprobs[:kept]), tokens
+
+    def _is_clear(self, row: OracleRow, top_k: int) -> bool:
+        """Whether it is certain which tokens could come. A token beyond them is left out: those within keep their odds."""
+        if not top_k:
+            return row.complete
+        return len(row.ids) > top_k and row.logprobs[top_k - 1] - row.logprobs[top_k] >= self._edge
+
+
+def _too_wide(reading: Reading) -> bool:
+    return not (reading.low >= HOT / 2 and reading.high < math.inf)
+
+
+def judge(evidence: Evidence, terms: Terms) -> Judgement:
+    """Fails when bets on other temperatures, for tokens after the first, reach 2/alpha against the one asked for.
+
+    Token 1, which is not drafted, is the control at the other half of alpha. Passes only if the temperatures that are not refuted
+    at `terms.pass_error` lie above half of the one asked for and have an upper limit, in streams that drafted.
+    """
+    known = known_model(evidence.known) if evidence.known else None
+    book = _Laws(evidence, known)
+    first, later = (book.reading(later=after, error=terms.pass_error) for after in (False, True))
+    held = book.reading(later=True, error=terms.pass_error, drafted=True)
+    limit = math.log(2) - math.log(terms.alpha)
+    statement = Statement(
+        f"the temperature of tokens after the first lies in [{held.low:.2g}, {held.high:.2g}], {HOT:g} was asked for",
+        held.n,
+        "bets on a grid of temperatures (Ville's inequality), one temperature for all",
+        terms.pass_error,
+        {"low": held.low, "high": held.high, "log_e": later.log_e},
+    )
+    drafted = sum(s.drafted for s in evidence.streams)
+    measured: dict[str, float | int | str | None] = {
+        "tokens": later.n,
+        "drafted": drafted,
+        "temperature that fits best": later.best,
+        "of token 1": first.best,
+        "log e-value": later.log_e,
+        "log e-value of token 1": first.log_e,
+        "noise (nat)": evidence.noise,
+    }
+    rows = tuple((name, r.n, r.best, r.low, r.high) for name, r in (("1", first), ("later", held)))
+    tables = (Table(f"Temperature, {HOT:g} asked for", ("token", "n", "best fit", "at least", "at most"), rows),)
+
+    def say(verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
+        findings = (Finding(code, text),) if code else ()
+        return Judgement(verdict, text, findings, (statement,), measured, tables, missing)
+
+    if first.log_e >= limit:
+        text = f"temperature {HOT:g} does not even reach token 1, which is drawn as if at {first.best:.2g}"
+        return say(Verdict.FAIL, text, "IGNORED" if later.log_e >= limit else "BASELINE")
+    if later.log_e >= limit:
+        cold = "a share of them greedily" if later.mixed else f"as if at temperature {later.best:.2g}"
+        cold = "greedily" if later.best < GREEDY_BELOW and not later.mixed else cold
+        text = f"tokens after the first are drawn {cold} where {HOT:g} was asked for (e-value exp({later.log_e:.0f}), {later.n} tokens)"
+        code = "GREEDY" if later.mixed or later.best < GREEDY_BELOW else "WRONG_TEMPERATURE"
+        return say(Verdict.FAIL, text, code)
+    if not later.n:
+        return say(Verdict.INCONCLUSIVE, "no token after the first has a known law", missing="answers at temperature 2")
+    state = Drafting.SEEN if drafted else drafting(evidence.reports, ())
+    stop = why_inconclusive(state)
+    if state is Drafting.SEEN and drafted < LEAST_DRAFTED:
+        stop = f"only {drafted} tokens were drafted"
+    if stop:
+        return say(Verdict.INCONCLUSIVE, stop, missing="prompts that draft at temperature 2")
+    if _too_wide(held):
+        text = (
+            f"the law is too peaked, or the tokens too few: any temperature in [{held.low:.2g}, {held.high:.2g}] fits"
+        )
+        return say(Verdict.INCONCLUSIVE, text, missing="more answers (a higher --effort), or a prompt of more entropy")
+    if book.misfit() >= -math.log(terms.pass_error):
+        text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
+        return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
+    confidence = f"at {1 - terms.pass_error:.1%}"
+    text = f"{held.n} tokens after the first fit temperature {held.low:.2g} to {held.high:.2g} {confidence}, {HOT:g} was asked for"
+    return say(Verdict.PASS, text)
+
+
+def requests(facts: Facts, effort: Effort) -> int:
+    batches = 2 * math.ceil(FIRST_BATCH / max(1, facts.batch_seeds))
+    return batches + (0 if facts.countable else ROWS[effort]) + noise_requests(MANY_ROWS)
+
+
+def applies(facts: Facts) -> str:
+    return "" if facts.routes and facts.max_alternatives > 2 else "the laws of single tokens need some alternatives"
+
+
+_PREFIXES = [(), *((a,) for a in range(5))]
+_PEAKED = (0.99999999, 2.5e-9, 2.5e-9, 2.5e-9, 2.5e-9)
+
+
+def _made(
+    drawn: float, first: float = HOT, law: Sequence[float] = made.LAW, n: int = 300, drafted: int = 300
+) -> Evidence:
+    """Two letters per answer, drawn at temperature `first` and `drawn` (0: greedily)."""
+    seeds = range(1000, 1000 + n)
+    u = draws_of(seeds, 2)
+    laws = [shape(np.log(law), (), Sampling(temperature=t)) for t in (first, drawn)]
+    tokens = [predict(p, u[:, i]).tokens.tolist() for i, p in enumerate(laws)]
+    samples = tuple(zip(*tokens, strict=True))
+    stream = Stream(made.PROMPT, Sampling(temperature=HOT), tuple(seeds), samples, drafted, drafted // 3)
+    row = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in law), 2, complete=True)
+    rows = tuple(PrefixRow(0, prefix, row) for prefix in _PREFIXES)
+    return Evidence(made.LIVE_ON, 1e-6, "", (stream,), rows)
+
+
+def _other_law() -> Evidence:
+    """The law's probabilities at that temperature, given to other tokens of nearly the same mean logprob."""
+    evidence = _made(HOT)
+    stream = evidence.streams[0]
+    swapped = tuple(
+        (a, {0: 1, 1: 0}.get(b, b) if n % 3 else 4 if b == 3 else b) for n, (a, b) in enumerate(stream.samples)
+    )
+    return replace(evidence, streams=(replace(stream, samples=swapped),))
+
+
+CHECK = Check(
+    name="sampling/temperature",
+    claim="The temperature of a request acts on drafted tokens as it does on the first one.",
+    blind_to="Other temperatures; a fault at a small share of the tokens (see sampling/distribution).",
+    remedy="Do not sample from this server while it speculates: its text is less varied than asked for. Restart without a draft.",
+    aspects=("text",),
+    evidence=Evidence,
+    collect=collect,
+    judge=judge,
+    requests=requests,
+    applies=applies,
+    statistical=True,
+    examples=(
+        Example("greedy after token 1", _made(0.0), Verdict.FAIL, ("GREEDY",)),
+        Example("temperature 0.7 after token 1", _made(0.7), Verdict.FAIL, ("WRONG_TEMPERATURE",)),
+        Example("the temperature is ignored", _made(0.0, first=0.0), Verdict.FAIL, ("IGNORED",)),
+        Example("only token 1 is wrong", _made(HOT, first=0.0), Verdict.FAIL, ("BASELINE",)),
+        Example("temperature 2", _made(HOT), Verdict.PASS),
+        Example("no speculation", replace(_made(HOT, drafted=0), reports=made.LIVE_OFF), Verdict.PASS),
+        Example("a law too peaked to tell", _made(0.0, law=_PEAKED), Verdict.INCONCLUSIVE),
+        Example("tokens of another law", _other_law(), Verdict.INCONCLUSIVE),
+        Example("too few tokens", _made(HOT, n=10), Verdict.INCONCLUSIVE),
+        Example("nothing drafted", _made(HOT, drafted=0), Verdict.INCONCLUSIVE),
+        Example("hardly anything drafted", _made(HOT, drafted=5), Verdict.INCONCLUSIVE),
+        Example("nothing came", Evidence(made.LIVE_ON, 0.0, "", ()), Verdict.INCONCLUSIVE),
+    ),
+)

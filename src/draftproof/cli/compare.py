@@ -1,0 +1,149 @@
+"""`draftproof compare URL_A URL_B`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from draftproof import __version__
+from draftproof.audit import AuditConfig, Budget, Report, audit
+from draftproof.audit.events import Event, FactsGathered
+from draftproof.audit.pair import Fields, Other, open_pair_of
+from draftproof.checks.same import COMPARISONS
+from draftproof.cli.output import Listeners, human_file, require_writable, settle_stdout, write_json
+from draftproof.core.errors import DraftproofError, UsageError
+from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort
+from draftproof.report.json_report import error_json, report_json
+from draftproof.report.page import Page
+from draftproof.report.progress import ProgressReporter
+from draftproof.report.terminal import TerminalReporter, write_facts
+
+_EPILOG = """\b
+Examples:
+  draftproof compare http://127.0.0.1:8080 http://127.0.0.1:8081
+  draftproof compare http://127.0.0.1:8080 --against yesterday.jsonl.gz
+  draftproof compare http://127.0.0.1:8080 http://127.0.0.1:8080 --fields-b '{"speculative": false}'
+\b
+Exit codes: 0 the same, 1 they differ, 3 undecided, 4 a server cannot be reached; others as for `draftproof check`."""
+
+
+@click.command(epilog=_EPILOG, context_settings={"auto_envvar_prefix": "DRAFTPROOF", "show_default": True})
+@click.argument("first")
+@click.argument("second", required=False, default="")
+@click.option(
+    "--against",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="In place of a second server: the evidence file of an earlier audit. Its questions are asked again.",
+)
+@click.option(
+    "--fields-a", default="{}", show_default=False, metavar="JSON", help="Fields for every request to the first server."
+)
+@click.option("--fields-b", default="{}", show_default=False, metavar="JSON", help="The same for the second server.")
+@click.option(
+    "--same-seeds", is_flag=True, help="You expect the same tokens for the same seed: others are then a fault."
+)
+@click.option(
+    "--effort",
+    type=click.Choice([e.value for e in Effort]),
+    default=Effort.QUICK.value,
+    help="How small a distance of the two laws must be excluded: total variation 0.15 (quick), 0.05 (standard), 0.015 (deep).",
+)
+@click.option("--alpha", type=float, default=1e-6, help="Probability that two servers of one law are told apart.")
+@click.option("--checks", multiple=True, metavar="NAMES", help="Only these: logprobs, greedy, seeds, law, by commas.")
+@click.option(
+    "--budget",
+    default="",
+    show_default=False,
+    metavar="LIMITS",
+    help='The most to spend, as in "requests=500,seconds=60".',
+)
+@click.option("--seed", type=int, default=None, help="Decides which seeds the requests get.")
+@click.option(
+    "--api-key-env", default=None, metavar="NAME", help="Environment variable that holds the first server's key."
+)
+@click.option("--api-key-env-b", default=None, metavar="NAME", help="The same for the second server.")
+@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="Longest silence of a server.")
+@click.option("--json", "json_to", default=None, metavar="FILE", help="Write a JSON report too; - is standard output.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, metavar="FILE", help="Evidence file.")
+@click.option("-q", "--quiet", is_flag=True, help="Differences and the last line only.")
+@click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
+def compare(
+    first: str,
+    second: str,
+    against: Path | None,
+    fields_a: str,
+    fields_b: str,
+    same_seeds: bool,
+    effort: str,
+    alpha: float,
+    checks: tuple[str, ...],
+    budget: str,
+    seed: int | None,
+    api_key_env: str | None,
+    api_key_env_b: str | None,
+    timeout: float,
+    json_to: str | None,
+    out: Path | None,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Are two servers, or one in two configurations, or today's and yesterday's, the same? FIRST and SECOND are URLs."""
+    require_writable(json_to)
+    try:
+        config = AuditConfig(
+            url=first,
+            effort=Effort(effort),
+            alpha=alpha,
+            checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
+            budget=Budget.parse(budget),
+            seed=seed,
+            api_key_env=api_key_env,
+            timeout=timeout,
+            out=out,
+        )
+        fields = (_fields(fields_a, "--fields-a"), _fields(fields_b, "--fields-b"))
+        other = Other(second, against, api_key_env_b, fields, same_seeds)
+        report = _run(config, other, json_to, verbose - quiet)
+    except DraftproofError as error:
+        write_json(error_json(error, __version__), json_to)
+        raise
+    written = write_json(report_json(report), json_to)
+    settle_stdout()
+    return report.exit_code or (0 if written else 3)
+
+
+def _run(config: AuditConfig, other: Other, json_to: str | None, verbosity: int) -> Report:
+    page = Page(human_file(json_to))
+    progress = ProgressReporter(sys.stderr)
+    show = TerminalReporter(page, verbosity, alpha=config.alpha)
+    second: list[Facts] = []
+
+    def introduce(event: Event) -> None:
+        if isinstance(event, FactsGathered):
+            page.line("compared with", f" what {other.against} holds of" if other.against else "")
+            write_facts(page, second[0], verbosity)
+
+    try:
+        listen = Listeners([progress, show, introduce] if verbosity >= 0 else [show])
+        return audit(config, listen=listen, checks=COMPARISONS, open_target=open_pair_of(other, second.append))
+    finally:
+        progress.close()
+
+
+def _fields(text: str, option: str) -> Fields:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {text!r} is not JSON: {error}.", _FIELDS) from None
+    if not isinstance(found, dict) or any(isinstance(v, dict | list) for v in found.values()):
+        raise UsageError(f"{option}: {text!r} is no object of plain values.", _FIELDS)
+    return tuple(found.items())
+
+
+_FIELDS = """Write it as --fields-b '{"speculative": false}'."""
