@@ -56,7 +56,10 @@ def requests_alone(probe: Probe, n: int) -> list[tuple[str, Ask]]:
     """n requests with their private words, in turn at temperature 0 and at temperature 1 with a seed of its own."""
     alternatives = min(ALTERNATIVES, probe.facts.max_alternatives)
     return [
-        (word, Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i))
+        (
+            word,
+            Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i, extra=probe.facts.drafting),
+        )
         for i, (word, prompt) in enumerate(private(probe, n))
     ]
 

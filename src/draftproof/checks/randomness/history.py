@@ -52,7 +52,7 @@ def collect(probe: Probe) -> Evidence:
     firsts = probe.once(asks)
     drawn = asks[1]
     repeats = [compare(probe, AGAIN, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
-    anew = replace(drawn, extra=probe.facts.uncached)
+    anew = replace(drawn, extra=(*drawn.extra, *probe.facts.uncached))
     repeats.append(compare(probe, ANEW, firsts[1], probe.ask(anew)))
     unrelated = []
     for n in range(ROUNDS[probe.effort]):

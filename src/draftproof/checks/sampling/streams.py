@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from draftproof.checks.drafting import effective, together
+from draftproof.checks.drafting import Drafting, Reports, drafting, effective, together
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.probe import Effort, Probe
@@ -142,6 +142,13 @@ class Collector:
             tuple(self.names),
             together(self.said),
         )
+
+
+def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:
+    """What these answers show of drafting (`checks.drafting.drafting`)."""
+    if any(s.drafted for s in streams):
+        return Drafting.SEEN
+    return drafting(reports, (), together(s.effective for s in streams if s.samples))
 
 
 def context(stream: Stream, prefix: tuple[int, ...]) -> Prompt:

@@ -10,7 +10,7 @@ import numpy as np
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states
+from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states, without_drafts
 from draftproof.checks.prompts import ordinary
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.self_report.acceptance import RULES, Count, accepted
@@ -48,7 +48,8 @@ def collect(probe: Probe) -> Evidence:
         return Evidence(probe.facts.self_reports, "", ())
     n = REQUESTS[probe.effort] * max(1, min(probe.facts.batch_seeds, 8))
     seed = probe.seeds(n)[0]
-    answers = tuple(probe.ask_many([Ask(ordinary(probe, 1)[0], TOKENS, 0, NEUTRAL, seed, count=n)]))
+    ask = Ask(ordinary(probe, 1)[0], TOKENS, 0, NEUTRAL, seed, count=n, extra=probe.facts.drafting)
+    answers = tuple(probe.ask_many([ask]))
     return Evidence(probe.facts.self_reports, probe.known.name, answers)
 
 
@@ -76,6 +77,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.NOT_APPLICABLE, "the law of the draft is not known")
     if state is Drafting.OFF:
         return Judgement(Verdict.NOT_APPLICABLE, "the server does not speculate")
+    if state is Drafting.DECLINED:
+        return Judgement(Verdict.NOT_APPLICABLE, without_drafts(state))
     if kinds := _other_drafters(answers):
         return Judgement(Verdict.NOT_APPLICABLE, f"drafts come from {', '.join(kinds)}, whose law is not known")
     counted = [a for a in answers if a.drafted is not None and a.accepted is not None]
@@ -191,6 +194,11 @@ CHECK = Check(
         Example("too many for any rule", _made(_DRAWN, times=1.6), Verdict.INCONCLUSIVE),
         Example("the draft is an n-gram", _made(_DRAWN, "ngram-mod"), Verdict.NOT_APPLICABLE),
         Example("too few drafts", replace(_made(_DRAWN[:0])), Verdict.INCONCLUSIVE),
+        Example(
+            "speculation declined",
+            Evidence(made.LIVE_ON, builtin().name, (made.answer((), n=0, ids=(3, 5), claims=made.DECLINED),)),
+            Verdict.NOT_APPLICABLE,
+        ),
         Example("an unknown draft", replace(_made(_DRAWN), known=""), Verdict.NOT_APPLICABLE),
         Example(
             "no speculation",
