@@ -27,6 +27,8 @@ PAIR = "pair"
 HEAD = Path(__file__).parent.parent / "tests" / "data" / "countable-independent" / "mtp-hy_v3.gguf"
 ALWAYS = ("--no-spec-adaptive",)
 MOD = ("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 1, "--spec-ngram-mod-n-max", 8)
+LARGE, SAMPLES = 2**20, 640
+"""Of a model of ordinary size `sampling/distribution` takes so many samples, whatever time they need."""
 RUNNING = ("-np", 8, "-c", 8192, "-t", 1)
 
 
@@ -67,10 +69,12 @@ def served(mode: Mode, model: Path, draft: Path) -> OwnServer:
     return OwnServer("-m", model, *(("-md", draft) if mode.draft else ()), *RUNNING, *mode.flags)
 
 
-def audited(mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Effort.QUICK) -> Report:
+def audited(
+    mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Effort.QUICK, samples: int | None = None
+) -> Report:
     """What an audit says of a server in that mode. `out` is for its evidence."""
     with served(mode, model, draft) as server:
-        return audit(AuditConfig(server.url, effort=effort, seed=20, out=out))
+        return audit(AuditConfig(server.url, effort=effort, samples=samples, seed=20, out=out))
 
 
 def undecided(report: Report) -> list[str]:
@@ -109,7 +113,8 @@ def main(effort: Effort, names: Sequence[str]) -> int:
         out = Path(folder) / "evidence.jsonl.gz"
         for name, model, draft, title, mode in audits(names, Path(folder)):
             out.unlink(missing_ok=True)
-            report = audited(mode, model, draft, out, effort)
+            samples = SAMPLES if model.stat().st_size > LARGE else None
+            report = audited(mode, model, draft, out, effort, samples)
             worst = max(worst, int(report.exit_code != 0))
             count = Counter(o.judgement.verdict for o in report.outcomes)
             counts = f"{count[Verdict.PASS]} | {count[Verdict.NOT_APPLICABLE]} | {drafted(report)}"
