@@ -8,8 +8,8 @@ import pytest
 
 from draftproof.audit import codec
 from draftproof.checks import CHECKS
-from draftproof.checks.same import COMPARISONS
 from draftproof.checks.check import AnyCheck, Example, Terms
+from draftproof.checks.same import COMPARISONS
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
@@ -69,4 +69,6 @@ def test_every_module_of_a_family_is_registered() -> None:
             loaded = __import__(f"draftproof.checks.{family}.{module.name}", fromlist=["x"])
             if hasattr(loaded, "CHECK"):
                 found.add(f"{family}/{module.name}")
-    assert found == {c.name for c in (*CHECKS, *COMPARISONS)}, "add the missing one to CHECKS in draftproof/checks/__init__.py"
+    assert found == {c.name for c in (*CHECKS, *COMPARISONS)}, (
+        "add the missing one to CHECKS in draftproof/checks/__init__.py"
+    )
