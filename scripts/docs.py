@@ -35,6 +35,9 @@ from draftproof.core.probe import Effort
 from draftproof.stats.faults import FAULTS, Needs
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # for its neighbour, when this is run as a script
+from scripts import docs_controls  # noqa: E402 - found by the line above
+
 COMMAND = "python scripts/docs.py"
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z ]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 CODE = re.compile(r"[A-Z]{2}[A-Z_]*")
@@ -46,15 +49,24 @@ SERVERS: Mapping[str, Facts] = {
         "",
         vocabulary=8,
         slots=8,
+        reports_drafts=True,
         routes=("/completion", "/v1/completions", "/v1/chat/completions"),
         token_prompts=True,
         max_alternatives=8,
         batch_seeds=8,
+        batch_prompts=64,
+        batch_draws=64,
         grammar=True,
+        prompt_routes=("/v1/completions",),
         countable="countable-8",
     ),
     "any other OpenAI-compatible server": Facts(
-        "", "openai", "", routes=("/v1/completions", "/v1/chat/completions"), max_alternatives=20
+        "",
+        "openai",
+        "",
+        routes=("/v1/completions", "/v1/chat/completions"),
+        max_alternatives=20,
+        prompt_routes=("/v1/completions",),
     ),
 }
 """For which servers costs are told."""
@@ -230,6 +242,7 @@ def _variable(option: click.Option, context: click.Context) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    **docs_controls.BLOCKS,
     "checks": checks_block,
     "commands": commands_block,
     "efforts": efforts_block,

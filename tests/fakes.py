@@ -128,13 +128,18 @@ class FakeProbe:
     def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
         return map(self.ask, asks)
 
+    def stream(self, ask: Ask, n: int) -> list[Completion]:
+        return [self.ask(ask) for _ in range(n)]
+
     def once(self, asks: Sequence[Ask]) -> list[Completion]:
         return list(map(self.ask, asks))
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         raise NotImplementedError
 
-    def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
+    def oracle_many(
+        self, contexts: Sequence[Prompt], alternatives: int | None = None, *, by_server: bool = False
+    ) -> list[OracleRow]:
         raise NotImplementedError
 
     def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = ()) -> float:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from draftproof.client.noise import batch_noise, squared_difference
+from draftproof.client.noise import BatchNoise, noise_requests, squared_difference
 from draftproof.core.ask import Prompt
 from draftproof.core.probe import OracleRow
 
@@ -36,24 +36,33 @@ class Cached:
 
 
 def test_a_server_whose_batches_agree_with_its_rows_has_no_noise() -> None:
-    assert batch_noise(Cached(0.0).one_token, [(1, 2, 3)], ROWS) == 0.0
+    assert BatchNoise(Cached(0.0).one_token).rms([(1, 2, 3)], ROWS) == 0.0
 
 
 def test_the_noise_between_batches_and_single_rows_is_measured() -> None:
     server = Cached(0.01)
-    assert batch_noise(server.one_token, [(1, 2, 3), (4, 5)], ROWS) == pytest.approx(0.01)
-    assert len(server.asked) == 2 * 4 * len(ROWS)
+    assert BatchNoise(server.one_token).rms([(1, 2, 3), (4, 5)], ROWS) == pytest.approx(0.01)
+    assert len(server.asked) == noise_requests(ROWS, 2)
     assert all(len(context) >= max(ROWS) for context in server.asked)
+
+
+def test_each_number_of_rows_is_measured_once() -> None:
+    server = Cached(0.01)
+    noise = BatchNoise(server.one_token)
+    assert noise.rms([(1, 2, 3)], ROWS) == noise.rms([(4, 5)], ROWS[:1]) == pytest.approx(0.01)
+    assert len(server.asked) == noise_requests(ROWS, 1)
+    noise.rms([(1, 2, 3)], (*ROWS, 72))
+    assert len(server.asked) == noise_requests(ROWS, 1) + noise_requests((72,), 1)
 
 
 def test_texts_are_asked_twice_as_they_are() -> None:
     server = Cached(0.0)
-    assert batch_noise(server.one_token, ["text"], ROWS) == 0.0
+    assert BatchNoise(server.one_token).rms(["text"], ROWS) == 0.0
     assert server.asked == ["text", "text"]
 
 
 def test_without_contexts_there_is_nothing_to_measure() -> None:
-    assert batch_noise(Cached(0.5).one_token, [], ROWS) == 0.0
+    assert BatchNoise(Cached(0.5).one_token).rms([], ROWS) == 0.0
 
 
 def test_differences_are_weighted_by_probability_over_the_tokens_that_both_list() -> None:

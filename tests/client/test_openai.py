@@ -189,3 +189,27 @@ def test_streams_ask_for_usage_and_batches_for_n() -> None:
 def test_token_ids_have_no_place() -> None:
     with pytest.raises(InstrumentError, match="takes text"):
         DIALECT.call(Ask((1, 2), 1), COMPLETIONS)
+
+
+def test_stop_strings_and_the_prompts_logprobs_are_asked_for_by_openais_fields() -> None:
+    ask = Ask("hi", 1, alternatives=1, stop=("a", "b"), echo=True)
+    for dialect in DIALECTS:
+        sent = json.loads(dialect.call(ask, COMPLETIONS).body)
+        assert (sent["stop"], sent["echo"], sent["logprobs"]) == (["a", "b"], True, 1)
+    assert not {"stop", "echo"} & body(Ask("hi", 1)).keys()
+
+
+@pytest.mark.parametrize(("made", "usage"), [(0, True), (1, True), (1, False)])
+def test_the_entries_of_an_echoed_prompt_are_told_from_those_of_the_answer(made: int, usage: bool) -> None:
+    counts = {"usage": {"prompt_tokens": 2 - made, "completion_tokens": made}} if usage else {}
+    choice = {"text": "hello", "logprobs": {**LEGACY, "content": []}}
+    (found,) = DIALECT.parse(Ask("he", made, 1, echo=True), exchange(answer(choice, **counts), COMPLETIONS))
+    assert [t.text for t in found.prompt] == ["he", "llo"][: 2 - made]
+    assert [t.text for t in found.tokens] == ["he", "llo"][2 - made :]
+
+
+def test_where_the_prompt_is_not_echoed_all_entries_are_the_answers() -> None:
+    counts = {"usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+    choice = {"text": "hello", "logprobs": LEGACY}
+    (found,) = DIALECT.parse(Ask("well, ", 2, 1, echo=True), exchange(answer(choice, **counts), COMPLETIONS))
+    assert (found.prompt, len(found.tokens)) == ((), 2)

@@ -117,6 +117,14 @@ def test_token_ids_without_a_route_for_them_are_our_own_fault() -> None:
             probe.ask(Ask((1,), 1))
 
 
+def test_the_prompts_logprobs_are_asked_for_where_they_may_be_given() -> None:
+    with probing() as (probe, server):
+        assert probe.ask(Ask((1,), 1, seed=1, echo=True)).route == "/v1/completions"
+        assert [r.path for r in server.requests] == ["/v1/completions"]
+    with probing(routes=("/completion",)) as (probe, _), pytest.raises(InstrumentError, match="logprobs of the prompt"):
+        probe.ask(Ask((1,), 1, echo=True))
+
+
 def test_one_answer_is_asked_for_at_a_time() -> None:
     with probing() as (probe, _), pytest.raises(InstrumentError, match="ask_many"):
         probe.ask(Ask("a", 1, count=2))

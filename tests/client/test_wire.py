@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.client.recorded import exchange
 
 from draftproof.client.wire import Field, answer_json, server_words, strict_json
-from draftproof.core.errors import TargetError
+from draftproof.core.errors import NoNumber, TargetError
 
 
 @pytest.mark.parametrize("text", ["NaN", '{"a": Infinity}', "[-Infinity]", '{"a": 1', "", "[" * 100_000, "{'a': 1}"])
@@ -22,6 +22,13 @@ def test_an_empty_body_is_told_from_a_broken_one() -> None:
     with pytest.raises(TargetError, match="not valid JSON") as caught:
         answer_json(exchange('{"content": "a'))
     assert caught.value.exchange == 7
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_what_is_no_number_is_told_from_other_damage(number: str) -> None:
+    broken = exchange(f'{{"logprob": {number}}}')
+    with pytest.raises(NoNumber):
+        Field(broken).number(answer_json(broken)["logprob"], "logprob")
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def test_the_files_are_the_pair_in_memory(tmp_path: Path) -> None:
     contexts = [(1, 2, 3), (7,), (0, 5, 5, 2, 1)]
     assert pair.target_logits(contexts) == pytest.approx(memory.target_logits(contexts), abs=1e-12)
     assert pair.draft_many(contexts) == pytest.approx(memory.draft_many(contexts), abs=1e-12)
+    assert isinstance(pair.target_model, Transformer)
     for name, x in story.target_weights().items():
         assert (pair.target_model.tensors[name] == x).all()
 

@@ -45,14 +45,15 @@ def test_a_context_that_the_model_cannot_have_is_refused(independent: CountableP
 
 
 def test_a_memory_that_starts_afresh_gives_the_same_laws(monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftproof.countable import story, transformer
+    from draftproof.countable import incremental, story
 
     contexts = [(1, 2, *divmod(n, 8)) for n in range(64)]
     expected = story.build().target_many(contexts)
-    monkeypatch.setattr(transformer, "REMEMBERED", 5)
+    monkeypatch.setattr(incremental, "REMEMBERED", 5)
     forgetful = story.build()
     for start in range(0, 64, 7):
         np.testing.assert_allclose(
             forgetful.target_many(contexts[start : start + 7]), expected[start : start + 7], atol=1e-12
         )
+    assert isinstance(forgetful.target_model, incremental.Incremental)
     assert len(forgetful.target_model._memory.index) < 40

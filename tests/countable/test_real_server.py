@@ -16,8 +16,9 @@ from draftproof.core.distribution import Law, shape
 from draftproof.core.sampling import Sampling
 from draftproof.countable import gguf
 from draftproof.countable.files import open_pair, write_pair
+from draftproof.countable.incremental import Context, LanguageModel
 from draftproof.countable.oracle import CountablePair
-from draftproof.countable.transformer import Context, Transformer
+from draftproof.countable.transformer import Transformer
 from draftproof.countable.weights import Architecture, random_weights
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel
 
@@ -68,16 +69,24 @@ def contexts(n: int, longest: int, seed: int, vocabulary: int = 8) -> list[Conte
 
 
 def reported(url: str, context: Context, vocabulary: int = 8) -> Law:
-    """float64[vocabulary]: the log-probabilities that the server gives for the first token."""
-    entry = complete(url, context, n_predict=1)["completion_probabilities"][0]
+    """float64[vocabulary]: the log-probabilities that the server gives for the first token.
+
+    It keeps an entry to itself while the token is a piece of a character that is not whole yet: then the next seed is asked.
+    No prompt is taken from its cache: memories that cannot be rolled back come out of it wrong (docs/findings).
+    """
+    for seed in range(100):
+        answer = complete(url, context, n_predict=1, n_probs=vocabulary, cache_prompt=False, seed=seed)
+        if answer.get("completion_probabilities"):
+            break
+    entry = answer["completion_probabilities"][0]
     row = np.full(vocabulary, np.nan)
     for alternative in entry["top_logprobs"]:
         row[alternative["id"]] = alternative["logprob"]
     return row
 
 
-def deviation(url: str, model: Transformer, asked: list[Context]) -> Law:
-    rows = np.stack([reported(url, context, model.architecture.vocabulary) for context in asked])
+def deviation(url: str, model: LanguageModel, asked: list[Context]) -> Law:
+    rows = np.stack([reported(url, context, model.vocabulary) for context in asked])
     difference: Law = np.abs(rows - model.logprobs(asked))
     return difference
 

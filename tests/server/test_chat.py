@@ -21,12 +21,11 @@ CHATML = (
 
 class WithSpecials(Letters):
     bos = 0
-    eos = 1
     adds_bos = True
 
 
 def render(source: str, *messages: tuple[str, Any], extra: dict[str, Any] | None = None, opening: bool = True) -> str:
-    template = ChatTemplate(source, WithSpecials("⊂⊃"))
+    template = ChatTemplate(source, WithSpecials(("⊂".encode(), "⊃".encode()), end=1))
     return template.render([Message(role=r, content=c) for r, c in messages], extra, opening=opening)
 
 
@@ -81,9 +80,9 @@ def test_a_template_is_kept_in_its_sandbox(source: str) -> None:
 
 def test_a_broken_template_is_told_at_start() -> None:
     with pytest.raises(UsageError, match="broken"):
-        ChatTemplate("{% for %}", Letters("ab"))
+        ChatTemplate("{% for %}", Letters((b"a", b"b")))
 
 
 def test_roles_that_a_template_takes() -> None:
-    assert ChatTemplate(CHATML, Letters("ab")).takes("system")
-    assert not ChatTemplate("{{ messages[-1]['content'] }}", Letters("ab")).takes("system")
+    assert ChatTemplate(CHATML, Letters((b"a", b"b"))).takes("system")
+    assert not ChatTemplate("{{ messages[-1]['content'] }}", Letters((b"a", b"b"))).takes("system")

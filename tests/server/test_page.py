@@ -27,7 +27,7 @@ class Evil(Letters):
     """Tokens that would do harm if a page took them for markup."""
 
     def __init__(self) -> None:
-        super().__init__("abcdefgh")
+        super().__init__([letter.encode() for letter in "abcdefgh"])
         self._pieces = [text.encode() for text in EVIL]
 
 

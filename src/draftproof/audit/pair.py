@@ -51,7 +51,7 @@ class LivePair:
     def __init__(self, first: Probe, second: Probe | None, recorded: Recorded, *, same_seeds: bool) -> None:
         self.second, self.recorded, self.same_seeds = second, recorded, same_seeds
         self.facts, self.effort, self.known, self.samples = first.facts, first.effort, first.known, first.samples
-        self.ask, self.ask_many, self.once = first.ask, first.ask_many, first.once
+        self.ask, self.ask_many, self.once, self.stream = first.ask, first.ask_many, first.once, first.stream
         self.oracle, self.oracle_many, self.noise = first.oracle, first.oracle_many, first.noise
         self.seeds, self.tokenize, self.get = first.seeds, first.tokenize, first.get
 

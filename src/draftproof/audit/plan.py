@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from draftproof.checks import common
 from draftproof.checks.check import AnyCheck
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
@@ -23,14 +24,17 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`round_trip_s` is how long the server took to describe itself, per request; None when that is not known."""
+    """`round_trip_s` is how long the server took to describe itself, per request; None when that is not known. `common` are the
+    requests that checks share.
+    """
 
     checks: tuple[Planned, ...]
     round_trip_s: float | None = None
+    common: int = 0
 
     @property
     def requests(self) -> int:
-        return sum(p.requests for p in self.checks)
+        return self.common + sum(p.requests for p in self.checks)
 
     @property
     def seconds_at_least(self) -> float | None:
@@ -51,4 +55,5 @@ def make_plan(
         reason = check.applies(facts)
         requests = 0 if reason else check.requests(facts, effort)
         planned.append(Planned(check.name, check.claim, requests, alphas[check.name], reason))
-    return Plan(tuple(planned), round_trip_s)
+    shared = any(check.shares and not check.applies(facts) for check in checks)
+    return Plan(tuple(planned), round_trip_s, common.requests(facts) if shared else 0)

@@ -41,7 +41,8 @@ class Check(Generic[E]):
     `claim` is what holds on a sound server. `blind_to` is what the check cannot see. `aspects` are the rows of the
     "safe to use" table that a failure spoils: "text", "first logprob", "logprobs", "seeds", "counters", "self-report".
     `spoils` narrows that for the findings of a code; one that spoils none costs speed only.
-    `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost.
+    `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost; `shares` says that the
+    requests of `checks.common` come on top, once for all checks.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Check(Generic[E]):
     judge: Callable[[E, Terms], Judgement]
     requests: Callable[[Facts, Effort], int]
     applies: Callable[[Facts], str] = lambda _facts: ""
+    shares: bool = False
     statistical: bool = False
     examples: tuple[Example[E], ...] = ()
     spoils: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.client.noise import squared_difference
@@ -133,6 +134,12 @@ def fresh_row(probe: Probe, context: Prompt) -> OracleRow | None:
 
 
 def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[Scored, ...]:
-    """Each token of an answer beside the oracle's row, as far as the contexts can be written down."""
+    """Each token of an answer beside the oracle's row, as far as the contexts can be written down.
+
+    Where an entry is lost, those after it belong to no known context.
+    """
     rows = chain(probe, answer, limit)
-    return tuple(Scored(token, row) for token, row in zip(answer.tokens, rows, strict=False))
+    ids = answer.token_ids or ()
+    aligned = list(takewhile(lambda pair: pair[0].id in (None, pair[1]), zip(answer.tokens, ids, strict=False)))
+    told = answer.tokens[: len(aligned)] if ids else answer.tokens
+    return tuple(Scored(token, row) for token, row in zip(told, rows, strict=False))

@@ -11,8 +11,8 @@ import click
 
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import Sampling
+from draftproof.countable import kinds, story
 from draftproof.countable import law as laws
-from draftproof.countable import story
 from draftproof.countable.catalogue import builtin
 from draftproof.countable.files import open_pair, write_pair
 
@@ -22,19 +22,33 @@ PROBABILITY = click.FloatRange(0, 1)
 
 @click.group()
 def countable() -> None:
-    """A target and a draft of eight letters, whose laws are known exactly."""
+    """Targets and drafts of eight to ten tokens, whose laws are known exactly."""
 
 
 @countable.command()
 @click.argument("directory", type=DIRECTORY)
+@click.option(
+    "--kind",
+    type=click.Choice(list(kinds.KINDS)),
+    default="letters",
+    show_default=True,
+    help="Which pair; `draftproof countable list` tells what they are.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that are there already.")
-def write(directory: Path, force: bool) -> None:
+def write(directory: Path, kind: str, force: bool) -> None:
     """Write target.gguf, draft.gguf and law.json to DIRECTORY."""
-    for path in write_pair(directory, force=force):
+    for path in write_pair(directory, force=force, kind=kind):
         click.echo(f"{path}  {path.stat().st_size} bytes")
-    click.echo(
-        f"Serve them:  llama-server -m {directory}/target.gguf -md {directory}/draft.gguf --spec-type draft-simple"
-    )
+    how = kinds.KINDS[kind].serve.format(draft=directory / "draft.gguf")
+    click.echo(f"Serve them:  llama-server -m {directory}/target.gguf {how}")
+
+
+@countable.command(name="list")
+def list_kinds() -> None:
+    """List the kinds of pairs that `write` knows."""
+    width = max(map(len, kinds.KINDS))
+    for kind in kinds.KINDS.values():
+        click.echo(f"{kind.name:<{width}}  {kind.about}")
 
 
 @dataclass(frozen=True, slots=True)

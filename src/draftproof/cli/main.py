@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("draftproof.cli.serve", "Serve a model: speculating, and with true logprobs for every token."),
     "countable": ("draftproof.cli.countable", "Models small enough to count: write them, print their exact laws."),
     "prove": ("draftproof.cli.prove", "Enumerate every branch of the verification rules: which are exact?"),
+    "controls": ("draftproof.cli.controls", "Try the checks on servers of which it is known what is wrong."),
     "demo": ("draftproof.cli.demo", "See a real server make up its logprobs."),
 }
 

@@ -22,8 +22,10 @@ _MOST_PAIRS = 4096
 
 def single(ask: Ask, index: int) -> Ask:
     """The Ask that answer `index` of a batch answers."""
-    if ask.count == 1:
+    if ask.answers == 1:
         return ask
+    if ask.also:
+        return replace(ask, prompt=(ask.prompt, *ask.also)[index], also=())
     return replace(ask, count=1, seed=None if ask.seed is None else ask.seed + index)
 
 
@@ -31,7 +33,7 @@ def refusal(ask: Ask, exchange: Exchange, words: str = "") -> list[Completion]:
     """As many answers with `error` as were asked for."""
     words = words or server_words(exchange)
     status = exchange.status or 0
-    return [Completion(single(ask, i), exchange.number, exchange.path, status, error=words) for i in range(ask.count)]
+    return [Completion(single(ask, i), exchange.number, exchange.path, status, error=words) for i in range(ask.answers)]
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
@@ -138,9 +140,9 @@ def broken_off(exchange: Exchange, how: str) -> TargetError:
 
 
 def all_answers(ask: Ask, exchange: Exchange, found: Iterable[int]) -> None:
-    """Raises TargetError unless answers 0 .. count-1 are all there."""
+    """Raises TargetError unless answers 0 .. n-1 are all there."""
     indices = sorted(found)
-    if indices != list(range(ask.count)):
+    if indices != list(range(ask.answers)):
         raise TargetError(
-            f"{exchange.path}: asked for {ask.count} answers, got numbers {indices}.", exchange=exchange.number
+            f"{exchange.path}: asked for {ask.answers} answers, got numbers {indices}.", exchange=exchange.number
         )

@@ -83,4 +83,10 @@ def predict_sorted(law: Law, u: NDArray[np.float64] | float) -> Prediction:
 
 def predict_for(sampling: Sampling, law: Law, u: NDArray[np.float64] | float) -> Prediction:
     """As `predict`, in the candidate order that `sampling` leads to. `law` is the law after the samplers (`distribution.shape`)."""
-    return (predict_sorted if sampling.top_k > 0 else predict)(law, u)
+    sorting = {
+        "top_k": sampling.top_k > 0,
+        "top_p": sampling.top_p < 1,
+        "temperature": sampling.dynatemp_range > 0,
+    }
+    by_rank = sampling.mirostat or any(sorting.get(name, False) for name in sampling.samplers)
+    return (predict_sorted if by_rank else predict)(law, u)

@@ -114,7 +114,8 @@ class Dialect(Protocol):
         ...
 
     def parse(self, ask: Ask, exchange: Exchange) -> list[Completion]:
-        """`ask.count` answers in the order of their seeds, each with its own single Ask; a refusal gives answers with `error`.
+        """`ask.answers` answers in the order of their seeds or prompts, each with its own single Ask; a refusal gives answers with
+        `error`.
 
         Raises TargetError when the answer cannot be used.
         """

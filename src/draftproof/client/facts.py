@@ -27,6 +27,9 @@ WELL_KNOWN = (
     "/get_model_info",
     "/info",
 )
+_LAST_OF_MANY = "/v1/models"
+"""After it come the endpoints by which the plainest dialect, the last, tells one kind of server from another."""
+
 _KEY_REMEDY = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
 
 
@@ -62,8 +65,9 @@ def connect(
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once. One that fails is left out, unless it is the first: then nobody is there.
+    """Asks every well-known endpoint once, those that only one kind of server has not where another kind is recognised.
 
+    One that fails is left out, unless it is the first: then nobody is there.
     After one without any answer the rest are left out too: each would cost the wait for a restart.
     """
     answers: dict[str, Exchange] = {}
@@ -77,6 +81,8 @@ def take_survey(http: Http) -> Survey:
                 break
         else:
             _require_ready(http.url, answers[path])
+        if path == _LAST_OF_MANY and any(dialect.recognise(Survey(answers)) for dialect in DIALECTS[:-1]):
+            break
     return Survey(answers)
 
 

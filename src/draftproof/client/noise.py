@@ -18,30 +18,49 @@ CONTEXTS = 3
 OneToken = Callable[[Prompt], OracleRow]
 
 
-def batch_noise(one_token: OneToken, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
-    """The largest RMS difference in nats, over contexts and batches, between the law by one row and by a batch of each
-    of the numbers of rows in `batches`.
+class BatchNoise:
+    """Measures, once per number of rows, how far a law by a batch of rows is from the same law by one row.
 
-    `one_token` asks anew each time, one request at a time, the server's prompt cache on. Contexts of token ids are read
-    backwards, so that no slot has cached them before; texts are asked twice as they are, which sees only what changes by itself.
+    `one_token` asks anew each time, one request at a time, the server's prompt cache on.
     """
-    squares: list[float] = []
-    for context in contexts[:CONTEXTS]:
+
+    def __init__(self, one_token: OneToken) -> None:
+        self._one_token = one_token
+        self._squares: dict[int, float] = {}
+
+    def rms(self, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
+        """The largest RMS difference in nats over contexts and the numbers of rows in `batches`.
+
+        Numbers of rows that were measured before are not measured again. Contexts of token ids are read backwards, so that
+        no slot has cached them before; texts are asked twice as they are, which sees only what changes by itself.
+        """
+        new = [rows for rows in batches if rows not in self._squares]
+        if new:
+            self._squares.update(dict.fromkeys(new, 0.0))
+            for context in contexts[:CONTEXTS]:
+                self._measure(context, new)
+        return math.sqrt(max((self._squares[rows] for rows in batches), default=0.0))
+
+    def _measure(self, context: Prompt, batches: Sequence[int]) -> None:
         if isinstance(context, str):
-            squares.append(squared_difference(one_token(context), one_token(context)))
-            continue
-        fresh = (context * math.ceil(2 * max(batches) / len(context)))[::-1]
-        for rows in batches:
-            one_token(fresh[:-rows])
-            batch = one_token(fresh)
-            one_token(fresh[:-1])
-            squares.append(squared_difference(batch, one_token(fresh)))
-    return math.sqrt(max(squares, default=0.0))
+            found = dict.fromkeys(batches, self._one_token(context))
+            alone = self._one_token(context)
+        else:
+            fresh = (context * math.ceil(2 * max(batches) / len(context)))[::-1]
+            found = {rows: self._after(fresh, rows) for rows in batches}
+            alone = self._after(fresh, 1)
+        for rows, row in found.items():
+            self._squares[rows] = max(self._squares[rows], squared_difference(row, alone))
+
+    def _after(self, context: tuple[int, ...], rows: int) -> OracleRow:
+        """The law after `context`, its last `rows` tokens worked out in one batch."""
+        self._one_token(context[:-rows])
+        return self._one_token(context)
 
 
-def noise_requests(batches: Sequence[int]) -> int:
-    """How many requests `batch_noise` sends for contexts of token ids."""
-    return CONTEXTS * 4 * len(batches)
+def noise_requests(batches: Sequence[int], contexts: int = CONTEXTS) -> int:
+    """How many requests `BatchNoise` sends for contexts of token ids."""
+    return contexts * 2 * (len(batches) + 1)
 
 
 def squared_difference(a: OracleRow, b: OracleRow) -> float:

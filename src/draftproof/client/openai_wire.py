@@ -38,7 +38,7 @@ def parse_openai(ask: Ask, exchange: Exchange) -> list[Completion]:
         return refusal(ask, exchange)
     choices = {_index(choice): choice for choice in field.objs(body.get("choices"), "choices")}
     all_answers(ask, exchange, choices)
-    return [_completion(ask, exchange, body, choices[i], i, field) for i in range(ask.count)]
+    return [_completion(ask, exchange, body, choices[i], i, field) for i in range(ask.answers)]
 
 
 def _completion(
@@ -64,10 +64,10 @@ def _completion(
 
 
 def _echoed(ask: Ask, entries: Sequence[TokenRecord], counts: Mapping[str, int | None]) -> int:
-    """How many entries are the prompt's: all but those of the generated tokens, of which the last, an end token, may have none."""
+    """How many entries are the prompt's: none where there are no more than generated tokens, else as many as it has tokens."""
     made, prompt = counts.get("completion_tokens"), counts.get("prompt_tokens")
     made = ask.max_tokens if made is None else made
-    if prompt is not None and len(entries) - prompt in (made, made - 1):
+    if prompt is not None and max(prompt, made + 1) <= len(entries) <= prompt + ask.max_tokens:
         return prompt
     return max(0, len(entries) - made)
 
@@ -116,7 +116,7 @@ def claims_of(body: Mapping[str, Any]) -> tuple[tuple[str, Scalar], ...]:
 
 def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
     """Counters of a single answer; those of a batch cannot be told apart and are left out."""
-    if ask.count > 1:
+    if ask.answers > 1:
         return {}
     usage = field.obj_or_none(body.get("usage"), "usage")
     timings = field.obj_or_none(body.get("timings"), "timings")

@@ -50,7 +50,8 @@ class LiveProbe:
         """Go into every request."""
         self._lock = threading.Lock()
         self._answered: dict[Ask, Completion] = {}
-        self._noise: dict[tuple[int, ...], float] = {}
+        self._streams: dict[Ask, list[Completion]] = {}
+        self._texts: dict[str, tuple[int, ...] | None] = {}
         self._next_seed = random.Random(seed).randrange(1, _SEEDS)
         self._oracle = Oracle(self.ask_many, facts)
 
@@ -61,19 +62,19 @@ class LiveProbe:
 
     def ask(self, ask: Ask) -> Completion:
         """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
-        if ask.count != 1:
-            raise InstrumentError(f"ask() is for one answer, not {ask.count}; use ask_many().")
+        if ask.answers != 1:
+            raise InstrumentError(f"ask() is for one answer, not {ask.answers}; use ask_many().")
         return self._send(self._routed(ask))[0]
 
     def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
-        """All answers in order, several requests in flight. An Ask with `count` n gives n answers, seeds seed .. seed+n-1,
-        by as few requests as the server allows. Raises TargetError at the place of an answer that cannot be used.
+        """All answers in order, several requests in flight. An Ask with `count` n gives n answers, seeds seed .. seed+n-1
+        or without seeds, by as few requests as the server allows. Raises TargetError at the place of an answer that cannot be used.
         """
         pieces = (piece for ask in asks for piece in self._pieces(self._routed(ask)))
         first = next(pieces, None)
         if first is None:
             return
-        for answers in in_order(self._send, itertools.chain([first], pieces), self._in_flight(first.count)):
+        for answers in in_order(self._send, itertools.chain([first], pieces), self._in_flight(first.answers)):
             yield from answers
 
     def once(self, asks: Sequence[Ask]) -> list[Completion]:
@@ -83,22 +84,39 @@ class LiveProbe:
                 self._answered[ask] = self.ask(ask)
         return [self._answered[ask] for ask in asks]
 
+    def stream(self, ask: Ask, n: int) -> list[Completion]:
+        """The first n answers to `ask`, whose seed is not used, under seeds of its own; asked for as far as not yet there."""
+        have = self._streams.setdefault(replace(ask, seed=None), [])
+        if len(have) < n:
+            more = n - len(have)
+            have += self.ask_many([replace(ask, seed=self.seeds(more)[0], count=more)])
+        return have[:n]
+
+    def know(self, model: KnownModel, seen: OracleRow | None) -> None:
+        """The server runs `model`. With a complete row of the server's own the model's law answers in place of its one-token
+        requests, which must have been seen to agree.
+        """
+        self.known = model
+        self.facts = replace(self.facts, countable=model.name)
+        if seen is not None:
+            self._oracle.know(model, seen)
+
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
         """The one-token law after `context`; asked once, then remembered. Raises TargetError where there is none."""
         return self._oracle.rows([context], alternatives)[0]
 
-    def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
-        """As `oracle` for each context, in order, several requests in flight."""
-        return self._oracle.rows(contexts, alternatives)
+    def oracle_many(
+        self, contexts: Sequence[Prompt], alternatives: int | None = None, *, by_server: bool = False
+    ) -> list[OracleRow]:
+        """As `oracle` for each context, in order; `by_server` has the server asked even where the law is known."""
+        return self._oracle.rows(contexts, alternatives, by_server=by_server)
 
     def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:
-        """Noise of the server's laws, in nats (`noise.batch_noise`).
+        """Noise of the server's laws, in nats (`noise.BatchNoise`).
 
-        Measured once per choice of `batches`, on the contexts of the first call.
+        Measured once per number of rows, on the contexts of the first call.
         """
-        if batches not in self._noise:
-            self._noise[batches] = self._oracle.noise(contexts, batches)
-        return self._noise[batches]
+        return self._oracle.noise(contexts[: 1 if self.known else None], batches)
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""
@@ -111,8 +129,10 @@ class LiveProbe:
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         """Token ids of a text without special tokens, or None where the server does not tell."""
-        call = self.dialect.tokenize_call(text)
-        return None if call is None else self.dialect.parse_ids(self._post(call.path, call.body))
+        if text not in self._texts:
+            call = self.dialect.tokenize_call(text)
+            self._texts[text] = None if call is None else self.dialect.parse_ids(self._post(call.path, call.body))
+        return self._texts[text]
 
     def get(self, path: str) -> str | None:
         """Body of a GET, or None when the server answered with an error. Raises TargetError when it did not answer."""
@@ -145,6 +165,11 @@ class LiveProbe:
         """Requests that together give `ask.count` answers."""
         if ask.count == 1:
             yield ask
+            return
+        if ask.seed is None and not ask.stream and self.facts.batch_draws > 1 and ask.route == self.facts.routes[0]:
+            for done in range(0, ask.count, self.facts.batch_draws):
+                more = min(self.facts.batch_draws, ask.count - done) - 1
+                yield replace(ask, count=1, also=(ask.prompt,) * more)
             return
         most = (
             self.facts.batch_seeds

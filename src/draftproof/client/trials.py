@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,12 +25,18 @@ _PROMPT = "facade bed"
 _SEED = (1 << 31) + 4096
 """Above every seed that a probe hands out, so that no check meets a seed again."""
 _TOKENS = 6
+_SINGLES = 4
+_DRAWN, _DRAWN_TOKENS = 8, 16
+_PROMPTS = 64
+"""Prompts per request to a model of a few letters; of others as many as there are slots, so that none waits for long."""
 _LADDER = (1000, 100, 20, 10, 5, 3, 1)
 _SMALL_VOCABULARY = 4096
 _TOP_K = 20
 _EDGE = 0.01
 _CHANCE = 1e-4
 _MOST_COUPLED = 16
+_SAME_LAW = 0.5
+"""Nats by which one context's value may move in a batch; the laws of two contexts differ by more."""
 
 
 def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]:
@@ -42,6 +48,7 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.routes()
     trials.token_ids()
     trials.repetition()
+    trials.prompts()
     trials.grammar()
     trials.coupling()
     trials.drafting()
@@ -155,39 +162,64 @@ class _Trials:
             self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
 
     def repetition(self) -> None:
-        """Whether a seed gives its text again, and whether a batch gives the texts of its seeds one by one."""
+        """Whether a seed gives its text again, and whether a batch gives the texts of its seeds: the first ones and the last."""
         n = max(2, min(self.facts.slots or 4, 8))
         ask = Ask(self.prompt, _TOKENS, seed=_SEED)
-        answers = [self.ask(replace(ask, seed=_SEED + i))[0] for i in range(n)]
+        tried = [*range(min(n, _SINGLES) - 1), n - 1]
+        answers = [self.ask(replace(ask, seed=_SEED + i))[0] for i in tried]
         again = self.ask(ask)[0]
         self.texts = [a.text for a in answers if a.error is None]
         self.learn(seeds=again.error is None and [again.text] == self.texts[:1])
         if not self.facts.seeds:
             self.note("The same seed gave two different texts.")
         if (
-            len(self.texts) < n
+            len(self.texts) < len(tried)
             or len(set(self.texts)) == 1
             or self.route not in self.dialect.batch_routes
             or (self.facts.slots == 1)
         ):
             return
         batch = self.ask(replace(ask, count=n))
-        if [a.text for a in batch] == self.texts:
+        if [batch[i].text for i in tried if i < len(batch)] == self.texts:
             self.learn(batch_seeds=n)
         elif batch[0].error is None:
             self.note(
-                f"A batch of {n} does not give the texts of {n} single requests with consecutive seeds; batches are not used."
+                f"A batch of {n} does not give the texts of single requests with the same seeds; batches are not used."
             )
+
+    def prompts(self) -> None:
+        """Whether one request may carry several prompts, each answered as if it were alone: two of them, by their first laws."""
+        prompts: tuple[Prompt, ...] = (self.prompt * 2, self.prompt)
+        most = _PROMPTS if (self.facts.vocabulary or _PROMPTS + 1) <= _PROMPTS else min(self.facts.slots or 1, 8)
+        if most < 2 or self.route not in self.dialect.batch_routes or self.route.endswith("chat/completions"):
+            return
+        one = Ask(self.prompt, 1, alternatives=self.facts.max_alternatives, seed=_SEED)
+        together = [_values(answer) for answer in self.ask(replace(one, prompt=prompts[0], also=prompts[1:]))]
+        if len(together) != len(prompts) or _agree(*together):
+            return
+        alone = [_values(self.ask(replace(one, prompt=prompt))[0]) for prompt in prompts]
+        if all(map(_agree, together, alone)):
+            self.learn(batch_prompts=most, batch_draws=self._drawn(most))
+
+    def _drawn(self, most: int) -> int:
+        """How many times one request may hold one prompt without a seed: 1 where the answers are then not all different."""
+        if most <= self.facts.batch_seeds:
+            return 1
+        answers = self.ask(Ask(self.prompt, _DRAWN_TOKENS, also=(self.prompt,) * (_DRAWN - 1)))
+        return most if len({a.text for a in answers if a.error is None}) == _DRAWN else 1
 
     def grammar(self) -> None:
         """Forces the text of one seed under another one."""
         if self.route not in self.dialect.grammar_routes or len(set(self.texts)) < 2:
             return
         forced = self.texts[0]
-        other = next(i for i, text in enumerate(self.texts) if text != forced)
+        # One token, where the seeds differ in it: it is not drafted, so that a grammar which drafts break is still seen.
+        apart = [i for i, text in enumerate(self.texts) if text[:1] != forced[:1]]
+        other = apart[0] if apart else next(i for i, text in enumerate(self.texts) if text != forced)
         # Repeated without end: a model without an end token has nothing to say once a grammar is satisfied.
         grammar = f"root ::= ({json.dumps(forced)})+"
-        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED + other, grammar=grammar))[0]
+        tokens = 1 if apart else _TOKENS
+        answer = self.ask(Ask(self.prompt, tokens, seed=_SEED + other, grammar=grammar))[0]
         together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
         self.learn(grammar=bool(answer.error is None and together))
 
@@ -214,9 +246,9 @@ class _Trials:
             sampling = Sampling(top_k=_TOP_K)
             row = replace(row, ids=row.ids[:_TOP_K], logprobs=row.logprobs[:_TOP_K])
         chance = 1.0
-        for seed in range(_SEED + 100, _SEED + 100 + _MOST_COUPLED):
-            answer = self.ask(Ask(self.prompt, 1, seed=seed, sampling=sampling))[0]
-            if answer.error is not None or not answer.token_ids:
+        for answer in self._draws(sampling):
+            seed = answer.ask.seed
+            if seed is None or answer.error is not None or not answer.token_ids:
                 return
             expected, edge = _coupled(row, seed, in_id_order=sampling is NEUTRAL)
             if edge < _EDGE:
@@ -227,6 +259,24 @@ class _Trials:
             if chance < _CHANCE:
                 self.learn(coupling=MT19937)
                 return
+
+    def _draws(self, sampling: Sampling) -> Iterator[Completion]:
+        """First tokens of consecutive seeds, in batches where the server has them."""
+        most = self.facts.batch_seeds
+        for seed in range(_SEED + 100, _SEED + 100 + _MOST_COUPLED, most):
+            yield from self.ask(Ask(self.prompt, 1, seed=seed, sampling=sampling, count=most))
+
+
+def _values(answer: Completion) -> dict[str, float]:
+    """The law of an answer's first token, by text; {} where there is none."""
+    listed = answer.tokens[0].alternatives if answer.tokens else None
+    return {a.text: a.logprob for a in listed or () if a.logprob is not None}
+
+
+def _agree(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
+    """Whether two laws are the same, up to what a batch of rows changes."""
+    both = a.keys() & b.keys()
+    return bool(both) and all(abs(a[text] - b[text]) < _SAME_LAW for text in both)
 
 
 def _alternatives(answer: Completion) -> int:

@@ -19,6 +19,8 @@ class Ask:
     `alternatives` > 0 asks for logprobs with so many alternatives per token; 0 asks for none.
     `route` None lets the dialect choose its best one (token ids in, token ids out); otherwise a name from `Facts.routes`.
     `count` n > 1 asks for n answers in one request, seeds seed .. seed+n-1, where the dialect can (`Facts.batch_seeds`).
+    `also` holds further prompts, answered by the same request after this one, all with the same seed (`Facts.batch_prompts`); only
+    where `count` is 1.
     `grammar` forces the text (GBNF); only where `Facts.grammar`. An answer ends before the first of the `stop` strings.
     `echo` asks for the logprobs of the prompt's own tokens too; only on `Facts.prompt_routes`. `extra` fields are sent as they are.
     """
@@ -36,6 +38,12 @@ class Ask:
     stop: tuple[str, ...] = ()
     echo: bool = False
     extra: tuple[tuple[str, Scalar], ...] = ()
+    also: tuple[Prompt, ...] = ()
+
+    @property
+    def answers(self) -> int:
+        """How many answers it asks for."""
+        return self.count + len(self.also)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ class Facts:
     dialect carry draft counters (their absence in one answer still proves nothing).
     `routes` that can give logprobs, the best one first. `token_prompts`/`token_ids`: takes / returns token ids.
     `max_alternatives` is the largest list the server gives; `batch_seeds` how many answers one request may ask for
-    (1 = no batches). `coupling` names the random number generator whose draws are known for a seed ("" = none).
+    (1 = no batches), `batch_prompts` how many prompts it may carry, `batch_draws` how many times the same one without a seed,
+    drawn anew each time. `coupling` names the random number generator whose draws are known for a seed ("" = none).
     `prompt_routes` can be asked for the prompt's own logprobs (`Ask.echo`); whether they come was not tried.
     `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
     even where it would rather not because that does not pay.
@@ -39,6 +40,8 @@ class Facts:
     max_alternatives: int = 0
     seeds: bool = True
     batch_seeds: int = 1
+    batch_prompts: int = 1
+    batch_draws: int = 1
     grammar: bool = False
     prompt_routes: tuple[str, ...] = ()
     uncached: tuple[tuple[str, Scalar], ...] = ()

@@ -85,6 +85,13 @@ class Probe(Protocol):
         """All answers, in the order of the asks (`count` > 1 gives several each), several requests in flight."""
         ...
 
+    def stream(self, ask: Ask, n: int) -> list[Completion]:
+        """The first n answers to `ask` under this audit's seeds for it; what earlier calls got is not asked for again.
+
+        For checks that look at the same samples. The asks are equal but for their seed.
+        """
+        ...
+
     def once(self, asks: Sequence[Ask]) -> list[Completion]:
         """One answer per ask, in order, one request at a time; an Ask that this audit put before is answered from memory.
 
@@ -93,11 +100,18 @@ class Probe(Protocol):
         ...
 
     def oracle(self, context: Prompt, alternatives: int | None = None) -> OracleRow:
-        """The one-token law after `context`; asked once, then remembered."""
+        """The one-token law after `context`; asked once, then remembered. By arithmetic where the model is known, was seen to
+        agree, and `context` is token ids.
+        """
         ...
 
-    def oracle_many(self, contexts: Sequence[Prompt], alternatives: int | None = None) -> list[OracleRow]:
-        """One row per context, in order, several requests in flight."""
+    def oracle_many(
+        self, contexts: Sequence[Prompt], alternatives: int | None = None, *, by_server: bool = False
+    ) -> list[OracleRow]:
+        """As `oracle` for each context, in order; several contexts per request or requests in flight.
+
+        `by_server` has the server asked even where the law is known: to see whether the two agree.
+        """
         ...
 
     def noise(self, contexts: Sequence[Prompt], batches: tuple[int, ...] = DRAFT_BATCHES) -> float:

@@ -1,26 +1,33 @@
-"""Known models by name: the built-in pair, and tables that sit on the edges of what a verification rule must get right."""
+"""Known models by name: the pairs of `kinds`, and tables that sit on the edges of what a verification rule must get right."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
 
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import NEUTRAL, Sampling
-from draftproof.countable import story
+from draftproof.countable import kinds, story
 from draftproof.countable.oracle import CountablePair
 from draftproof.countable.table import Table, TablePair, random_table
 
 Pair: TypeAlias = CountablePair | TablePair
 
 
-@cache
 def builtin() -> CountablePair:
     """The built-in pair, in memory: what `draftproof countable write` writes. Its name is "countable-8"."""
-    return story.build()
+    return kinds.pair("letters")
+
+
+def servable(vocabulary: int | None = None) -> Iterator[CountablePair]:
+    """The pairs that there are as files, the built-in one first; only those with so many tokens."""
+    for name in kinds.KINDS:
+        pair = kinds.pair(name)
+        if vocabulary in {None, pair.vocabulary}:
+            yield pair
 
 
 @cache
@@ -81,7 +88,7 @@ def _reversed() -> TablePair:
 
 
 CATALOGUE: Mapping[str, Callable[[], Pair]] = {
-    story.NAME: builtin,
+    **{kind.model_name: partial(kinds.pair, kind.name) for kind in kinds.KINDS.values()},
     "story": story_table,
     "near-deterministic": _nearly_deterministic,
     "uniform": lambda: _constant("uniform", [0.25] * 4, [0.1, 0.2, 0.3, 0.4]),

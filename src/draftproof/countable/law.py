@@ -12,7 +12,7 @@ import numpy as np
 from draftproof.core.distribution import Law, log_softmax, shape
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import NEUTRAL, Sampling
-from draftproof.countable.transformer import Context
+from draftproof.countable.incremental import Context
 
 Model: TypeAlias = Callable[[Sequence[Context]], Law]
 """Contexts to float64[n, vocabulary] logits: `target_logits` or `draft_logits` of a pair.

@@ -8,7 +8,8 @@ from pathlib import Path
 from draftproof.core.distribution import Law
 from draftproof.core.errors import UsageError
 from draftproof.countable import gguf
-from draftproof.countable.transformer import Context, Transformer
+from draftproof.countable.incremental import Context, LanguageModel
+from draftproof.countable.vocabulary import Vocabulary
 
 
 class CountablePair:
@@ -16,28 +17,35 @@ class CountablePair:
 
     `target`/`draft` give float64[vocabulary] log-probabilities after one non-empty context, `target_many`/`draft_many`
     float64[n, vocabulary] after n contexts, which is far cheaper; `target_logits`/`draft_logits` give the same before the
-    softmax, which a repeat penalty needs. Built from two GGUF files or two `Transformer`s.
-    `alphabet` has the letter of each token id. Raises UsageError for files that are not such models.
+    softmax, which a repeat penalty needs. Built from GGUF files or models in memory; without a draft file the target's own
+    prediction head is the draft. `alphabet` has a letter for each token id, `pieces` its bytes, `end` the token that ends a
+    text. Raises UsageError for files that are not such models.
     """
 
     def __init__(
         self,
-        target: Path | Transformer,
-        draft: Path | Transformer,
+        target: Path | LanguageModel,
+        draft: Path | LanguageModel | None,
         *,
         name: str = "",
-        alphabet: str = "",
+        vocabulary: Vocabulary | None = None,
     ) -> None:
         if isinstance(target, Path):
             opened = gguf.read(target)
-            name, alphabet, target = name or opened.name, alphabet or opened.alphabet, opened.model
+            name, vocabulary, target = name or opened.name, vocabulary or opened.vocabulary, opened.model
         if isinstance(draft, Path):
             draft = gguf.read(draft).model
-        if target.architecture.vocabulary != draft.architecture.vocabulary:
+        draft = draft or gguf.head_of(target)
+        if draft is None:
+            raise UsageError("The target has no draft beside it and no prediction head in it.")
+        if target.vocabulary != draft.vocabulary:
             raise UsageError("Target and draft have vocabularies of different sizes.")
+        vocabulary = vocabulary or Vocabulary(())
         self.name = name
-        self.alphabet = alphabet
-        self.vocabulary = target.architecture.vocabulary
+        self.alphabet = vocabulary.alphabet
+        self.pieces = vocabulary.pieces
+        self.end = vocabulary.end
+        self.vocabulary = target.vocabulary
         self.target_model = target
         self.draft_model = draft
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from draftproof.core.distribution import Law
+from draftproof.countable.incremental import Context
 from draftproof.countable.law import Model
 from draftproof.countable.oracle import CountablePair
-from draftproof.countable.transformer import Context
 from draftproof.stats.faults import FAULTS
 from draftproof.stats.verification import Step
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from draftproof.core.distribution import Law
 from draftproof.core.probe import KnownModel
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.countable.incremental import Context
 from draftproof.countable.law import next_laws
-from draftproof.countable.transformer import Context
 from draftproof.stats.faults import Rule, rejection
 from draftproof.stats.learners import Rows
 from draftproof.stats.verification import Outcome, Step, top

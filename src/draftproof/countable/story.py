@@ -14,6 +14,7 @@ from draftproof.core.distribution import Law, log_softmax
 from draftproof.core.sampling import Sampling
 from draftproof.countable.oracle import CountablePair
 from draftproof.countable.transformer import Transformer
+from draftproof.countable.vocabulary import Vocabulary
 from draftproof.countable.weights import Architecture, Tensors, noisy, random_weights, rounded
 
 NAME = "countable-8"
@@ -63,8 +64,9 @@ def build(seed: int = SEED, noise: float = NOISE, draft_seed: int = DRAFT_SEED) 
     """The pair in memory."""
     target = target_weights(seed)
     draft = draft_weights(target, noise, draft_seed)
+    vocabulary = Vocabulary.of_letters(ALPHABET)
     return CountablePair(
-        Transformer(ARCHITECTURE, target), Transformer(ARCHITECTURE, draft), name=NAME, alphabet=ALPHABET
+        Transformer(ARCHITECTURE, target), Transformer(ARCHITECTURE, draft), name=NAME, vocabulary=vocabulary
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from draftproof.core.distribution import Law, log_softmax
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import NEUTRAL, Sampling
-from draftproof.countable.transformer import Context
+from draftproof.countable.incremental import Context
 
 
 class Table:
@@ -62,7 +62,7 @@ class TablePair:
     """Target and draft as tables: a `KnownModel`.
 
     `prompt` and `sampling` are the conditions under which the pair shows what it is for; `alphabet` has a letter per token.
-    Methods as of `CountablePair`, but the empty context has a law too and the logits are the log-probabilities. Raises
+    Methods and the rest as of `CountablePair`, but the empty context has a law too and the logits are the log-probabilities. Raises
     UsageError for unlike vocabularies.
     """
 
@@ -74,6 +74,8 @@ class TablePair:
         self.name = name
         self.vocabulary = target.vocabulary
         self.alphabet = ascii_lowercase[: target.vocabulary]
+        self.pieces = tuple(letter.encode() for letter in self.alphabet)
+        self.end: int | None = None
         self.target_table = target
         self.draft_table = draft
         self.prompt = prompt

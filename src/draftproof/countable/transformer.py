@@ -1,30 +1,21 @@
 """A float64 forward pass of a llama-architecture model, which knows nothing of libllama.
 
-The contexts asked for last keep their keys and values, so a context one token longer costs one token; many contexts
-of one length are computed together. Sources of the parts: RMSNorm arXiv 1910.07467, RoPE 2104.09864 (adjacent pairs, as
-llama GGUF files store them), grouped queries 2305.13245, SwiGLU 2002.05202.
+Sources of the parts: RMSNorm arXiv 1910.07467, RoPE 2104.09864 (adjacent pairs, as llama GGUF files store them; halves for
+mimo2), grouped queries 2305.13245, SwiGLU 2002.05202, prediction heads 2412.19437 (section 2.2).
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from draftproof.core.distribution import Law, log_softmax
+from draftproof.core.distribution import log_softmax
 from draftproof.core.errors import UsageError
+from draftproof.countable.incremental import Array, Context, Incremental, Memory, rms, silu
 from draftproof.countable.weights import Architecture, Tensors, tensor_shapes
-
-Context: TypeAlias = tuple[int, ...]
-Array: TypeAlias = NDArray[np.float64]
-
-BATCH = 2048
-REMEMBERED = 40_000
-"""Contexts (about 1.5 kB each) after which the memory starts afresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,155 +33,113 @@ class Block:
     ffn_down: Array
 
 
-class Memory:
-    """What the model remembers of every context seen: float64 rows that grow by doubling."""
-
-    def __init__(self, a: Architecture) -> None:
-        self.index: dict[Context, int] = {}
-        self.paths: list[NDArray[np.int32]] = []
-        heads = (a.kv_heads, a.head_width)
-        self.keys = [np.empty((64, *heads)) for _ in range(a.blocks)]
-        self.values = [np.empty((64, *heads)) for _ in range(a.blocks)]
-        self.hidden = np.empty((64, a.width))
-        self.logprobs = np.empty((64, a.vocabulary))
-
-    def reserve(self, rows: int) -> None:
-        if rows <= len(self.hidden):
-            return
-        size = max(rows, 2 * len(self.hidden))
-        self.keys = [_grown(x, size) for x in self.keys]
-        self.values = [_grown(x, size) for x in self.values]
-        self.hidden, self.logprobs = _grown(self.hidden, size), _grown(self.logprobs, size)
-
-    def missing(self, contexts: Iterable[Context]) -> list[list[Context]]:
-        """Every prefix that is not known yet, by length, shortest first, each once."""
-        found: dict[int, dict[Context, None]] = {}
-        for context in contexts:
-            prefix = context
-            while prefix and prefix not in self.index and prefix not in found.setdefault(len(prefix), {}):
-                found[len(prefix)][prefix] = None
-                prefix = prefix[:-1]
-        return [list(found[length]) for length in sorted(found) if found[length]]
-
-
-class Transformer:
-    """A llama model in float64. Thread-safe.
-
-    `logprobs(contexts)` takes non-empty tuples of token ids of any lengths, at most `architecture.context` long.
-    """
+class Transformer(Incremental):
+    """A llama model in float64 (`LanguageModel`); of a mimo2 model the trunk."""
 
     def __init__(self, architecture: Architecture, tensors: Tensors) -> None:
         _check(architecture, tensors)
-        self.architecture = architecture
         self.tensors = tensors
         exact = {name: np.asarray(x, dtype=np.float64) for name, x in tensors.items()}
+        self._set_up(architecture, exact, [_block(exact, i) for i in range(architecture.blocks)])
+
+    def _set_up(self, a: Architecture, exact: Mapping[str, Array], blocks: list[Block]) -> None:
+        self.architecture = a
         self._embedding = exact["token_embd.weight"]
-        self._blocks = [
-            Block(**{part: exact[f"blk.{i}.{part}.weight"] for part in Block.__slots__})
-            for i in range(architecture.blocks)
-        ]
+        self._blocks = blocks
         self._norm = exact["output_norm.weight"]
-        self._head = exact.get("output.weight", self._embedding)
-        self._memory = Memory(architecture)
-        self._lock = threading.Lock()
+        heads = (a.kv_heads, a.head_width)
+        widths = {f"{kind}{i}": heads for i in range(len(blocks)) for kind in ("keys", "values")}
+        super().__init__(a.context, exact.get("output.weight", self._embedding), {**widths, "last": (a.width,)})
 
-    def logprobs(self, contexts: Sequence[Context]) -> Law:
-        """float64[len(contexts), vocabulary]: log-softmax of the logits after each context."""
-        memory, rows = self._remembered(contexts)
-        law: Law = memory.logprobs[rows]
-        return law
+    def last(self, contexts: list[Context]) -> Array:
+        """float64[len(contexts), width]: what leaves the last block after each context, before the output's norm."""
+        return self._remembered("last", contexts)
 
-    def logits(self, contexts: Sequence[Context]) -> Law:
-        """float64[len(contexts), vocabulary]: before the softmax; repeat penalties look at their signs."""
-        out: Law = self.hidden(contexts) @ self._head.T
-        return out
+    def _enter(self, contexts: list[Context]) -> Array:
+        """float64[n, width]: what the first block sees."""
+        x: Array = self._embedding[[c[-1] for c in contexts]]
+        return x
 
-    def hidden(self, contexts: Sequence[Context]) -> Array:
-        """float64[len(contexts), width]: what the output head sees after each context."""
-        memory, rows = self._remembered(contexts)
-        return memory.hidden[rows]
-
-    def _remembered(self, contexts: Sequence[Context]) -> tuple[Memory, list[int]]:
-        """The memory that holds all these contexts, and their rows in it."""
-        with self._lock:
-            index = self._memory.index
-            try:
-                return self._memory, [index[c] for c in contexts]
-            except KeyError:
-                pass
-            if len(index) > REMEMBERED:
-                self._memory = Memory(self.architecture)
-                index = self._memory.index
-            for context in contexts:
-                self._validate(context)
-            for level in self._memory.missing(contexts):
-                for start in range(0, len(level), BATCH):
-                    self._extend(level[start : start + BATCH])
-            return self._memory, [index[c] for c in contexts]
-
-    def _validate(self, context: Context) -> None:
-        if not context:
-            raise UsageError("An empty context has no law: the model has no token that begins a text.")
-        if len(context) > self.architecture.context:
-            raise UsageError(f"A context of {len(context)} tokens; the model takes {self.architecture.context}.")
-        if min(context) < 0 or max(context) >= self.architecture.vocabulary:
-            raise UsageError(f"Token ids must be 0..{self.architecture.vocabulary - 1}: {context}.")
-
-    def _extend(self, contexts: list[Context]) -> None:
-        """Compute contexts of one length whose prefixes are known."""
-        m, length = self._memory, len(contexts[0])
-        first = len(m.index)
-        new = np.arange(first, first + len(contexts), dtype=np.int32)
-        m.reserve(first + len(contexts))
-        path = np.empty((len(contexts), length), dtype=np.int32)
-        path[:, -1] = new
-        if length > 1:
-            path[:, :-1] = [m.paths[m.index[c[:-1]]] for c in contexts]
-        x = self._embedding[[c[-1] for c in contexts]]
+    def _extend(
+        self,
+        contexts: list[Context],
+        memory: Memory,
+        new: NDArray[np.int32],
+        before: NDArray[np.int32],  # noqa: ARG002 - attention looks at all rows of the path
+    ) -> Array:
+        epsilon = self.architecture.epsilon
+        path = np.stack([memory.paths[i] for i in new.tolist()])
+        x = self._enter(contexts)
         for i, block in enumerate(self._blocks):
-            x = x + self._attend(i, block, x, new, path)
-            h = self._rms(x, block.ffn_norm)
-            gate = h @ block.ffn_gate.T
-            x = x + (gate / (1 + np.exp(-gate)) * (h @ block.ffn_up.T)) @ block.ffn_down.T
-        m.hidden[new] = h = self._rms(x, self._norm)
-        m.logprobs[new] = log_softmax(h @ self._head.T)
-        m.paths.extend(path)
-        m.index.update(zip(contexts, new.tolist(), strict=True))
+            x = x + self._attend(i, block, x, memory, new, path)
+            h = rms(x, block.ffn_norm, epsilon)
+            x = x + (silu(h @ block.ffn_gate.T) * (h @ block.ffn_up.T)) @ block.ffn_down.T
+        memory.rows["last"][new] = x
+        return rms(x, self._norm, epsilon)
 
-    def _attend(self, i: int, block: Block, x: Array, new: NDArray[np.int32], path: NDArray[np.int32]) -> Array:
-        a, m, n = self.architecture, self._memory, len(x)
-        h = self._rms(x, block.attn_norm)
+    def _attend(
+        self, i: int, block: Block, x: Array, memory: Memory, new: NDArray[np.int32], path: NDArray[np.int32]
+    ) -> Array:
+        a, n = self.architecture, len(x)
+        kept_keys, kept_values = memory.rows[f"keys{i}"], memory.rows[f"values{i}"]
+        h = rms(x, block.attn_norm, a.epsilon)
         position = path.shape[1] - 1
         q = self._rotate((h @ block.attn_q.T).reshape(n, a.heads, a.head_width), position)
-        m.keys[i][new] = self._rotate((h @ block.attn_k.T).reshape(n, a.kv_heads, a.head_width), position)
-        m.values[i][new] = (h @ block.attn_v.T).reshape(n, a.kv_heads, a.head_width)
+        kept_keys[new] = self._rotate((h @ block.attn_k.T).reshape(n, a.kv_heads, a.head_width), position)
+        kept_values[new] = (h @ block.attn_v.T).reshape(n, a.kv_heads, a.head_width)
         grouped = q.reshape(n, a.kv_heads, a.heads // a.kv_heads, a.head_width)
-        keys = m.keys[i][path].transpose(0, 2, 3, 1)
+        keys = kept_keys[path].transpose(0, 2, 3, 1)
         weights = np.exp(log_softmax(grouped @ keys / np.sqrt(a.head_width)))
-        mixed: Array = (weights @ m.values[i][path].transpose(0, 2, 1, 3)).reshape(n, -1)
+        mixed: Array = (weights @ kept_values[path].transpose(0, 2, 1, 3)).reshape(n, -1)
         out: Array = mixed @ block.attn_output.T
         return out
-
-    def _rms(self, x: Array, weight: Array) -> Array:
-        mean_square = np.einsum("nw,nw->n", x, x) / x.shape[1]
-        normed: Array = x / np.sqrt(mean_square + self.architecture.epsilon)[:, None] * weight
-        return normed
 
     def _rotate(self, x: Array, position: int) -> Array:
         width = self.architecture.head_width
         angle = position * self.architecture.rope_base ** (-np.arange(0, width, 2) / width)
         cos, sin = np.cos(angle), np.sin(angle)
-        even, odd = x[..., ::2], x[..., 1::2]
+        halves = self.architecture.family == "mimo2"
+        one = slice(None, width // 2) if halves else slice(None, None, 2)
+        other = slice(width // 2, None) if halves else slice(1, None, 2)
         out = np.empty_like(x)
-        out[..., ::2] = even * cos - odd * sin
-        out[..., 1::2] = even * sin + odd * cos
+        out[..., one] = x[..., one] * cos - x[..., other] * sin
+        out[..., other] = x[..., one] * sin + x[..., other] * cos
         return out
 
 
-def _grown(x: Array, rows: int) -> Array:
-    out = np.empty((rows, *x.shape[1:]))
-    out[: len(x)] = x
-    return out
+class PredictionHead(Transformer):
+    """The multi-token-prediction block of a mimo2 model as its draft (`LanguageModel`).
+
+    Its law after a context is that of a first drafted token: every token is read with the trunk's own row of the token before
+    it. Further tokens of one draft are read with the head's own rows instead, and so have laws a little different.
+    """
+
+    def __init__(self, trunk: Transformer) -> None:
+        a = trunk.architecture
+        if a.family != "mimo2":
+            raise UsageError(f"A {a.family} model has no prediction head.")
+        self.trunk = trunk
+        self.tensors = trunk.tensors
+        exact = {name: np.asarray(x, dtype=np.float64) for name, x in trunk.tensors.items()}
+        prefix = f"blk.{a.blocks}."
+        parts = np.split(exact.pop(f"{prefix}attn_qkv.weight"), np.cumsum([a.width, a.kv_heads * a.head_width]))
+        exact |= {f"{prefix}attn_{part}.weight": x for part, x in zip("qkv", parts, strict=True)}
+        self._of_token = exact[f"{prefix}nextn.enorm.weight"]
+        self._of_hidden = exact[f"{prefix}nextn.hnorm.weight"]
+        self._join = exact[f"{prefix}nextn.eh_proj.weight"]
+        self._set_up(replace(a, blocks=1), exact, [_block(exact, a.blocks)])
+
+    def _enter(self, contexts: list[Context]) -> Array:
+        epsilon = self.architecture.epsilon
+        before = [c[:-1] for c in contexts]
+        row = self.trunk.last(before) if before[0] else np.zeros((len(before), self.architecture.width))
+        token = rms(super()._enter(contexts), self._of_token, epsilon)
+        joined: Array = np.concatenate([token, rms(row, self._of_hidden, epsilon)], axis=1) @ self._join.T
+        return joined
+
+
+def _block(exact: Mapping[str, Array], i: int) -> Block:
+    return Block(**{part: exact[f"blk.{i}.{part}.weight"] for part in Block.__slots__})
 
 
 def _check(architecture: Architecture, tensors: Tensors) -> None:
@@ -200,4 +149,4 @@ def _check(architecture: Architecture, tensors: Tensors) -> None:
     found = {name: x.shape for name, x in tensors.items()}
     if found != expected:
         odd = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
-        raise UsageError(f"The tensors are not those of a plain llama model: {', '.join(odd[:6])}.")
+        raise UsageError(f"The tensors are not those of a plain {architecture.family} model: {', '.join(odd[:6])}.")

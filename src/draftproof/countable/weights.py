@@ -17,7 +17,10 @@ GRID = 2.0**16
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Sizes of a llama model; `heads` is a multiple of `kv_heads`, `width` of `heads`. Names are GGUF's where it has them."""
+    """Sizes of a llama model; `heads` is a multiple of `kv_heads`, `width` of `heads`. Names are GGUF's where it has them.
+
+    `family` mimo2: the same with other rotary pairs and, after its `blocks`, one that predicts the token after the next.
+    """
 
     vocabulary: int = 8
     width: int = 16
@@ -28,6 +31,7 @@ class Architecture:
     context: int = 4096
     epsilon: float = 2.0**-17
     rope_base: float = 10000.0
+    family: str = "llama"
 
     @property
     def head_width(self) -> int:
@@ -37,7 +41,7 @@ class Architecture:
 def tensor_shapes(a: Architecture) -> dict[str, tuple[int, ...]]:
     """GGUF name to numpy shape (out, in) of every tensor of the architecture, in the file's order."""
     kv = a.kv_heads * a.head_width
-    block = {
+    block: dict[str, tuple[int, ...]] = {
         "attn_norm": (a.width,),
         "attn_q": (a.width, a.width),
         "attn_k": (kv, a.width),
@@ -51,6 +55,14 @@ def tensor_shapes(a: Architecture) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (a.vocabulary, a.width)}
     for i in range(a.blocks):
         shapes |= {f"blk.{i}.{part}.weight": shape for part, shape in block.items()}
+    if a.family == "mimo2":
+        fused: dict[str, tuple[int, ...]] = {
+            "attn_qkv": (a.width + 2 * kv, a.width),
+            "nextn.eh_proj": (a.width, 2 * a.width),
+        }
+        fused |= {"nextn.enorm": (a.width,), "nextn.hnorm": (a.width,)}
+        fused |= {part: shape for part, shape in block.items() if part not in {"attn_q", "attn_k", "attn_v"}}
+        shapes |= {f"blk.{a.blocks}.{part}.weight": shape for part, shape in fused.items()}
     shapes |= {"output_norm.weight": (a.width,), "output.weight": (a.vocabulary, a.width)}
     return shapes
 

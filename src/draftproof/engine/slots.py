@@ -29,6 +29,9 @@ class Slots:
     are read in one step, so that a long prompt does not silence the others for long; a slot takes its turn in rotation.
     """
 
+    generation: type[Generation] = Generation
+    """How answers are made; a subclass may make them another way."""
+
     def __init__(
         self, models: Models, count: int, *, batch: int = 512, clock: Callable[[], float] = time.perf_counter
     ) -> None:
@@ -58,8 +61,8 @@ class Slots:
         models = self.models
         lent = {name: Lent(memory) for name, memory in slot.helpers.items()}
         setup = models.setup(order.speculation, order.job.sampling, lent)
-        plan = make_plan(setup, models.costs)
-        generation = Generation(
+        plan = make_plan(setup, models.costs_of(order.speculation))
+        generation = self.generation(
             models.target,
             slot.memory,
             order.job,

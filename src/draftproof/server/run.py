@@ -72,6 +72,7 @@ class Server(uvicorn.Server):
         self._url = url_of(listening)
         self.worker.start()
         gc.freeze()
+        gc.enable()
         try:
             self.run(sockets=[listening])
         finally:
@@ -89,12 +90,20 @@ class Server(uvicorn.Server):
 
 
 class Background:
-    """`with Background(served) as server: server.url`: the server in a thread, on a free port of this machine."""
+    """`with Background(served) as server: server.url`: the server in a thread, on a free port of this machine.
 
-    def __init__(self, served: Served, options: Options = ONE_SLOT) -> None:
+    kind: what makes the server.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        options: Options = ONE_SLOT,
+        kind: Callable[[Served, Options, Callable[[str], None]], Server] = Server,
+    ) -> None:
         self.url = ""
         self._ready = threading.Event()
-        self._server = Server(served, options, self._listens)
+        self._server = kind(served, options, self._listens)
         self._listening = listen("127.0.0.1", 0)
         self._thread = threading.Thread(target=self._server.run_on, args=(self._listening,), name="server", daemon=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from draftproof.engine.draft import kind
 from draftproof.engine.slot import Slot
-from draftproof.engine.speculate import standing
+from draftproof.engine.speculate import why_not
 from draftproof.server.chat import ChatTemplate
 from draftproof.server.described import describe
 from draftproof.server.jobs import Choice, Ticket
@@ -17,6 +18,9 @@ from draftproof.server.served import Served
 from draftproof.server.settings import Settings, read_settings
 from draftproof.server.speculating import requested, types_text
 from draftproof.server.worker import Worker
+
+_LEAST_ROWS, _MOST_ROWS = 2, 64
+"""Of a batch that verifies a draft."""
 
 
 class SelfReport:
@@ -34,8 +38,11 @@ class SelfReport:
 
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
-        models, defaults = self.served.models, self.served.defaults
-        return standing(models.setup(defaults.speculation, defaults.sampling), models.costs)
+        served, asked = self.served, self.served.defaults.speculation
+        if not asked.wanted or (asked.strict and served.models.target.exact_rows(_MOST_ROWS) < _LEAST_ROWS):
+            return ()
+        setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs_of(asked)
+        return tuple(t for t in asked.types if t != "none" and not why_not(kind(t), setup, costs))
 
     def _defaults(self) -> Settings:
         return read_settings(NativeCompletion(prompt="a"), self.served)
@@ -71,7 +78,7 @@ class SelfReport:
                 "strict_at_temperature_0": served.strict_greedy,
                 "max_rows_exact": served.models.target.max_rows_exact,
                 "can_truncate": served.models.target.can_truncate,
-                **served.about.notes,
+                **served.about.notes(),
             },
         }
 

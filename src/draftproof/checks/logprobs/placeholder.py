@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import (
@@ -19,15 +20,12 @@ from draftproof.checks.drafting import (
     why_inconclusive,
     without_drafts,
 )
-from draftproof.checks.prompts import forcing, on_route, ordinary
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
-ALTERNATIVES = 5
-TOKENS = 24
 BOOK_SEEDS = 16
 BOOK_TOLERANCE = 1e-3
 SENTINEL = -9998.0
@@ -45,32 +43,19 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     """One request decides on a server that shows placeholders; the other routes are then asked once each.
 
-    Temperature 0 is tried where nothing was drafted at temperature 1: there are servers that draft at 0 only.
+    Temperature 0 is looked at where nothing was drafted at temperature 1: there are servers that draft at 0 only.
     """
-    wanted = min(ALTERNATIVES, probe.facts.max_alternatives)
     answers: list[Completion] = []
     for temperature in (1.0, 0.0):
-        asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=temperature)
-        for ask in asks:
-            answers.append(probe.ask(ask))
+        for ask in common.forced(probe, temperature):
+            answers += probe.once([ask])
             if has_placeholder(answers[-1]):
-                answers += _other_routes(probe, replace(ask, grammar=""))
+                answers += probe.once(common.elsewhere(probe))
                 return Evidence(probe.facts.self_reports, tuple(answers))
         if any(map(drafts, answers)):
             break
-    best = asks[1] if len(asks) > 1 else asks[0]
-    answers += _other_routes(probe, best)
-    seeds = probe.seeds(BOOK_SEEDS)
-    short = Ask(ordinary(probe, 1)[0], 4, alternatives=1)
-    seeded = tuple(probe.ask_many(replace(short, seed=seed) for seed in seeds))
-    return Evidence(probe.facts.self_reports, tuple(answers), seeded)
-
-
-def _other_routes(probe: Probe, ask: Ask) -> Iterator[Completion]:
-    for route in probe.facts.routes[1:]:
-        routed = on_route(probe, ask, route)
-        if routed is not None:
-            yield probe.ask(routed)
+    answers += probe.once(common.elsewhere(probe))
+    return Evidence(probe.facts.self_reports, tuple(answers), tuple(common.sampled(probe, BOOK_SEEDS)))
 
 
 def _empty_lists(answers: Sequence[Completion]) -> Iterator[Finding]:
@@ -139,7 +124,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * (4 if facts.grammar else 2) + max(len(facts.routes) - 1, 0) + BOOK_SEEDS
+    return 0
 
 
 _REAL = [made.true_token(t) for t in (0, 1, 0, 2)]
@@ -157,6 +142,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes else "no route of this server gives logprobs",
     examples=(
         Example(

@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing, on_route
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 16
 SLACK = 1
 """An end token may be counted without an entry, or have an entry without being counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One answer per cell of routes x (alternatives, none) x (streamed, not), to a prompt that forces drafting."""
+    """Answers to prompts that force drafting: on every route, streamed and not, with alternatives and without."""
 
     reports: Reports
     answers: tuple[Completion, ...]
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(5, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
-    routed = [r for route in probe.facts.routes for ask in asks[:2] if (r := on_route(probe, ask, route)) is not None]
-    cells = [replace(ask, stream=stream) for ask in routed for stream in (False, True)]
-    cells += [replace(ask, alternatives=0) for ask in routed[1::2]]
-    cells += [replace(ask, route=probe.facts.routes[0], stream=True) for ask in asks[2:]]
-    return Evidence(probe.facts.self_reports, tuple(probe.ask(cell) for cell in cells))
+    whole = common.forced(probe, 0.0)
+    routed = [whole[1], *common.elsewhere(probe)]
+    streams = [replace(ask, stream=True) for ask in (*routed, *whole[3:])]
+    cells = (*whole, *routed[1:], *streams, *common.streamed(probe)[:1])
+    return Evidence(probe.facts.self_reports, tuple(probe.once(cells)))
 
 
 def _cell(answer: Completion) -> str:
@@ -93,7 +90,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 5 * len(facts.routes) + (2 if facts.grammar else 0)
+    return len(facts.routes) + (1 if facts.grammar else 0)
 
 
 _TRUE = [made.true_token(t) for t in (0, 1, 0, 2)]
@@ -110,6 +107,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes else "no route of this server gives logprobs",
     examples=(
         Example(

@@ -6,24 +6,25 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing, ordinary, repeating
-from draftproof.client.noise import noise_requests
-from draftproof.core.ask import Ask, Completion
+from draftproof.checks.prompts import ordinary, repeating
+from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
-from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 64
 FORCED_TOKENS = 16
+SPOTS = 8
 MOST, ALL = 0.01, 0.05
 MOST_NOISE, ALL_NOISE = 8, 20
 MOST_SHARE = 0.99
+FEW_SHARE = 0.03
+RETOKENISED = "the contexts are texts, which the server may have cut into other tokens than it generated"
 NOISE_LIMIT = 0.05
 """RMS noise in nats above which the tolerance would hide what this check is for."""
 
@@ -38,11 +39,20 @@ class Rescored:
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """One context's law as the server gives it for one token, and as it is."""
+
+    asked: OracleRow
+    exact: OracleRow
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """`long` are 64 tokens at temperature 0 and at 1, for aggregates; `forced` answers to prompts that force drafting.
+    """`long` are 48 tokens at temperature 0 and at 1, for aggregates; `forced` answers to prompts that force drafting.
 
     `noise`: RMS difference in nats of the server's laws by one row and by a batch of rows. `cache_noise`: the same between
-    contexts as long as those of the answers read from the cache and worked out anew.
+    contexts as long as those of the answers read from the cache and worked out anew. `spots`, where the rows are a known model's
+    exact laws: some of them beside the server's own one-token answers.
     """
 
     reports: Reports
@@ -50,27 +60,35 @@ class Evidence:
     long: tuple[Rescored, ...]
     forced: tuple[Rescored, ...] = ()
     cache_noise: float = 0.0
+    spots: tuple[Spot, ...] = ()
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(5, probe.facts.max_alternatives)
-    prompt = ordinary(probe, 1)[0]
-    extra = (*probe.facts.uncached, *probe.facts.drafting)
-    asks = [Ask(prompt, TOKENS, wanted, sampling, seed=11, extra=extra) for sampling in (GREEDY, NEUTRAL)]
-    long = [probe.ask(ask) for ask in asks]
+    greedy, neutral = common.forced(probe, 0.0), common.forced(probe, 1.0)
+    long = probe.once([greedy[0], neutral[0]])
     if not any(answer.drafted for answer in long):
-        long = [probe.ask(replace(ask, prompt=repeating(probe))) for ask in asks]
-    asks = forcing(probe, tokens=FORCED_TOKENS, alternatives=wanted, temperature=1.0)
-    forced = [probe.ask(replace(ask, extra=extra)) for ask in asks]
-    rescored = [_rescored(probe, answer, TOKENS) for answer in long]
+        long = probe.once([greedy[1], neutral[1]])
+    forced = [answer for answer in probe.once(neutral) if answer not in long]
+    rescored = [_rescored(probe, answer, common.TOKENS) for answer in long]
     others = [_rescored(probe, answer, FORCED_TOKENS) for answer in forced]
+    prompts = [ordinary(probe, 1)[0], repeating(probe), ordinary(probe, 2)[-1]]
     return Evidence(
         probe.facts.self_reports,
-        probe.noise([prompt, repeating(probe), ordinary(probe, 2)[-1]], batches([*long, *forced])),
+        probe.noise(prompts, batches([*long, *forced])),
         tuple(rescored),
         tuple(others),
         cache_noise(probe, [(r.answer, r.tokens) for r in (*rescored, *others)]),
+        _spots(probe, [*long, *forced]),
     )
+
+
+def _spots(probe: Probe, answers: Sequence[Completion]) -> tuple[Spot, ...]:
+    """Contexts from all over the answers, asked of the server and worked out."""
+    if probe.known is None:
+        return ()
+    places = [context for answer in answers for context in contexts(answer)]
+    some = list(dict.fromkeys(places[:: max(1, len(places) // SPOTS)]))[:SPOTS]
+    return tuple(map(Spot, probe.oracle_many(some, by_server=True), probe.oracle_many(some)))
 
 
 def _rescored(probe: Probe, answer: Completion, limit: int) -> Rescored:
@@ -173,6 +191,11 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     answers = [r for r in (*evidence.long, *evidence.forced) if r.answer.ok]
     errors = _errors(answers)
     measured = {"tokens": len(errors), "noise (nat)": evidence.noise, **_aggregates(evidence.long)}
+    off = max((_distance(spot) for spot in evidence.spots), default=0.0)
+    if off > max(ALL, ALL_NOISE * evidence.noise):
+        text = f"even one-token answers, which are never speculated, are off the exact laws of the model by up to {off:.2f} nat"
+        finding = Finding("ONE_TOKEN", text, tuple(dict.fromkeys(spot.asked.exchange for spot in evidence.spots)))
+        return Judgement(Verdict.FAIL, text, (finding,), measured=measured)
     if not errors:
         return Judgement(
             Verdict.INCONCLUSIVE, "no token could be asked again", measured=measured, missing="logprobs to compare"
@@ -181,7 +204,11 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     measured["worst difference (nat)"] = abs(error)
     if _exceeded(errors, evidence.noise):
         wide = max(evidence.noise, evidence.cache_noise)
-        if limit := _exceeded(errors, wide):
+        limit = _exceeded(errors, wide)
+        if limit and _may_be_cut_otherwise(answers, errors, limit):
+            text = f"a few values differ from the one-token oracle's by up to {abs(error):.2f} nat; {RETOKENISED}"
+            return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts of token ids")
+        if limit:
             return _failed(answers, errors, limit, abs(error), measured)
         text = (
             f"values differ from the one-token oracle's by up to {abs(error):.2f} nat, which is no more than the prompt's way "
@@ -198,6 +225,15 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     return Judgement(Verdict.PASS, summary, measured=measured)
 
 
+def _distance(spot: Spot) -> float:
+    """The largest difference in nats of a value that the server gave from the exact one."""
+    exact = dict(zip(spot.exact.ids, spot.exact.logprobs, strict=True))
+    return max(
+        (abs(value - exact[i]) for i, value in zip(spot.asked.ids, spot.asked.logprobs, strict=True) if i in exact),
+        default=0.0,
+    )
+
+
 def _exceeded(errors: Sequence[tuple[Scored, float]], noise: float) -> float:
     """The tolerance in nats that the errors do not keep, 0 where they keep both."""
     most, every = max(MOST, MOST_NOISE * noise), max(ALL, ALL_NOISE * noise)
@@ -205,6 +241,12 @@ def _exceeded(errors: Sequence[tuple[Scored, float]], noise: float) -> float:
         return every
     within = sum(abs(e) <= most for _, e in errors)
     return most if within < min(len(errors) - 1, MOST_SHARE * len(errors)) else 0.0
+
+
+def _may_be_cut_otherwise(answers: Sequence[Rescored], errors: Sequence[tuple[Scored, float]], limit: float) -> bool:
+    """Whether the contexts were texts and so few values are wrong that single contexts may have been cut into other tokens."""
+    texts = any(isinstance(r.answer.ask.prompt, str) for r in answers)
+    return texts and sum(abs(e) > limit for _, e in errors) <= FEW_SHARE * len(errors)
 
 
 def _failed(
@@ -246,8 +288,8 @@ def _aggregates(answers: Sequence[Rescored]) -> dict[str, float | int | str | No
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    forced = 4 if facts.grammar else 2
-    return 4 + forced + (2 + forced) + 2 * TOKENS + forced * FORCED_TOKENS + noise_requests(DRAFT_BATCHES)
+    forced = 3 if facts.grammar else 1
+    return 1 if facts.countable else 2 * common.TOKENS + forced * FORCED_TOKENS + 3 + forced
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))
@@ -286,6 +328,15 @@ def _hot(n: int) -> TokenRecord:
     return _true(n) if n == 0 else made.true_token(_IDS[n], [x / sum(law) for x in law])
 
 
+def _one_far(n: int) -> TokenRecord:
+    return replace(_true(n), logprob=-9.0) if n == 9 else _true(n)
+
+
+def _as_text(rescored: Rescored) -> Rescored:
+    answer = rescored.answer
+    return replace(rescored, answer=replace(answer, ask=replace(answer.ask, prompt="bcdbc")))
+
+
 def _far(n: int) -> TokenRecord:
     return replace(_true(n), logprob=(_true(n).logprob or 0) - (0.2 + n / 500) * (n % 5 == 1))
 
@@ -304,6 +355,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes and facts.max_alternatives else "this server gives no alternatives",
     examples=(
         Example(
@@ -333,7 +385,29 @@ CHECK = Check(
             ),
             Verdict.PASS,
         ),
+        Example(
+            "one-token answers that are not the known model's",
+            replace(_evidence(_made(_true)), spots=(Spot(_row(_LAWS[0]), _row(_LAWS[1])),)),
+            Verdict.FAIL,
+            ("ONE_TOKEN",),
+        ),
+        Example(
+            "one-token answers as the known model has them",
+            replace(_evidence(_made(_true)), spots=(Spot(_row(_LAWS[0]), _row(_LAWS[0])),)),
+            Verdict.PASS,
+        ),
         Example("too noisy to judge", _evidence(_made(_true), noise=0.2), Verdict.INCONCLUSIVE),
+        Example(
+            "one of many off where contexts are texts",
+            Evidence(made.LIVE_ON, 1e-6, (_as_text(_made(_one_far)), _as_text(_made(_true)))),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "placeholders where contexts are texts",
+            _evidence(_as_text(_made(lambda n: made.placeholder(_IDS[n]) if n else _true(n)))),
+            Verdict.FAIL,
+            ("PLACEHOLDER",),
+        ),
         Example(
             "off by as much as prompts from the cache are",
             replace(_evidence(_made(_far)), cache_noise=0.03),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, score
@@ -20,18 +21,15 @@ from draftproof.checks.drafting import (
     without_drafts,
 )
 from draftproof.checks.prompts import ordinary, repeating
-from draftproof.client.noise import noise_requests
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
+from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 12
-ALTERNATIVES = 20
 FIT, FIT_NOISE = 0.02, 8
-CONDITIONS = (Sampling(temperature=0.5), Sampling(temperature=2.0), Sampling(top_k=2))
+CONDITIONS = common.WARPED
 
 
 class Law(StrEnum):
@@ -61,17 +59,10 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(probe.facts.max_alternatives, ALTERNATIVES)
-    prompts = [ordinary(probe, 1)[0], repeating(probe)]
-    extra = (*probe.facts.uncached, *probe.facts.drafting)
-    answers = [
-        probe.ask(Ask(prompt, TOKENS, wanted, sampling, seed=13, extra=extra))
-        for prompt in prompts
-        for sampling in CONDITIONS
-    ]
+    answers = common.warped(probe)
     return Evidence(
         probe.facts.self_reports,
-        probe.noise(prompts, batches(answers)),
+        probe.noise([ordinary(probe, 1)[0], repeating(probe)], batches(answers)),
         tuple(Probed(answer, score(probe, answer)) for answer in answers),
     )
 
@@ -151,7 +142,7 @@ def _names(laws: set[Law | None]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * len(CONDITIONS) * (1 + TOKENS) + noise_requests(DRAFT_BATCHES)
+    return 1 if facts.countable else len(CONDITIONS) * common.SHORT
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)
@@ -193,6 +184,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes and facts.max_alternatives else "this server gives no alternatives",
     examples=(
         Example("raw throughout", _made(Law.RAW, Law.RAW), Verdict.PASS),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -18,7 +18,6 @@ from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
-TOKENS = 24
 ROUNDING = 1e-6
 MASS = 1e-3
 CHANGE = 0.05
@@ -27,7 +26,7 @@ CHANGE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Answers with alternatives, at temperature 0, 1, and 1 with top-k as long as the list.
+    """Answers with alternatives, at temperature 0, 1, others, and 1 with a top-k not longer than the list.
 
     `repeated` are two equal greedy requests, `varied` the same with other numbers of alternatives.
     """
@@ -40,17 +39,15 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    wanted = min(5, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=TOKENS, alternatives=wanted, temperature=0.0)
-    asks += [replace(ask, sampling=NEUTRAL) for ask in asks[:2]]
-    asks += [replace(ask, sampling=Sampling(top_k=wanted)) for ask in asks[:2]]
-    numbers = [n for n in (1, 20) if n <= probe.facts.max_alternatives and n != wanted]
-    short = replace(asks[0], max_tokens=2)
+    greedy = common.forced(probe, 0.0)
+    asks = [*greedy, *common.forced(probe, 1.0), *common.elsewhere(probe)]
+    numbers = [n for n in (1, 20) if n <= probe.facts.max_alternatives and n != greedy[0].alternatives]
+    short = replace(greedy[0], max_tokens=2)
     return Evidence(
         probe.facts.self_reports,
         probe.facts.vocabulary,
-        answers=tuple(probe.ask(ask) for ask in asks),
-        repeated=tuple(probe.ask(short) for _ in range(2)),
+        answers=(*probe.once(asks), *common.warped(probe)),
+        repeated=(*probe.once(greedy[:1]), probe.ask(short)),
         varied=tuple(probe.ask(replace(short, alternatives=n)) for n in numbers),
     )
 
@@ -155,7 +152,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 12 if facts.grammar else 10
+    return 3
 
 
 def _with(token: TokenRecord, *entries: Alternative) -> Evidence:
@@ -179,6 +176,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes and facts.max_alternatives else "this server gives no alternatives",
     examples=(
         Example("a probability in place of its log", _of(replace(_T, logprob=0.5)), Verdict.FAIL, ("UNITS", "CHOSEN")),

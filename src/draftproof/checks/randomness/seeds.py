@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import score
@@ -20,14 +21,15 @@ from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.goodness import goodness_of_fit
 
-TOKENS = 16
-SAME = 3
+TOKENS = 32
+SAME = {Effort.QUICK: 2, Effort.STANDARD: 3, Effort.DEEP: 5}
 MORE = 6
 """Answers to one seed that were not all equal are followed by so many more."""
 SEEDS = {Effort.QUICK: 24, Effort.STANDARD: 64, Effort.DEEP: 200}
-UNSEEDED = 12
+UNSEEDED = {Effort.QUICK: 4, Effort.STANDARD: 12, Effort.DEEP: 12}
 COPYING = Sampling(temperature=0.6)
 """Cool enough to copy what repeats itself, so that n-gram drafters draft."""
+LAW_MASS = 1e-6
 CONTROL = 1e-3
 """The chance of a coincidence must be below this before equal answers are blamed on the server."""
 
@@ -37,9 +39,10 @@ class Evidence:
     """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
-    itself); more often where they differ. `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the
-    one-token oracle: `law`, token id to probability of token 1; `chance`, an upper bound for the probability of the first
-    seeded answer (None: not known). `noise`: of the server's laws in nats, None where it was not needed.
+    itself), more often where they differ; without the prompt cache, whose numerics are a matter of `randomness/history`.
+    `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
+    `noise`: of the server's laws in nats, None where it was not needed.
     """
 
     reports: Reports
@@ -53,19 +56,19 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     prompt = ordinary(probe, 1)[0]
-    ask = Ask(prompt, TOKENS, min(1, probe.facts.max_alternatives))
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
-    extra = probe.facts.drafting
+    extra = common.plain(probe)
     same = tuple(
-        _asked_again(probe, Ask(text, 2 * TOKENS, 0, sampling, first, route, extra=extra))
-        for route in routes
-        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))
+        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route, extra=extra))
+        for n, route in enumerate(routes)
+        for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))[
+            : 1 if n and probe.effort is Effort.QUICK else 2
+        ]
     )
     noise = noise_if_needed(probe, [r for group in same for r in _repeats(group)], [prompt, repeating(probe)])
-    seeds = probe.seeds(SEEDS[probe.effort])
-    seeded = tuple(probe.ask_many(replace(ask, seed=seed) for seed in seeds))
-    unseeded = tuple(probe.ask(ask) for _ in range(UNSEEDED))
+    seeded = tuple(common.sampled(probe, SEEDS[probe.effort]))
+    unseeded = tuple(probe.ask(common.sample(probe)) for _ in range(UNSEEDED[probe.effort]))
     if not probe.facts.max_alternatives:
         return Evidence(probe.facts.self_reports, same, seeded, unseeded, noise=noise)
     row = probe.oracle(prompt)
@@ -75,7 +78,7 @@ def collect(probe: Probe) -> Evidence:
 
 def _asked_again(probe: Probe, ask: Ask) -> tuple[Completion, ...]:
     """A few answers to one request; more where they differ, to tell a fault from an accident of rounding."""
-    answers = [probe.ask(ask) for _ in range(SAME)]
+    answers = [probe.ask(ask) for _ in range(SAME[probe.effort])]
     if _distinct([a for a in answers if a.ok]) > 1:
         answers += [probe.ask(ask) for _ in range(MORE)]
     return tuple(answers)
@@ -86,8 +89,8 @@ def _repeats(group: Sequence[Completion]) -> list[Repeat]:
     answers = [a for a in group if a.ok]
     if not answers:
         return []
-    common, _ = Counter(a.text for a in answers).most_common(1)[0]
-    first = next(a for a in answers if a.text == common)
+    usual, _ = Counter(a.text for a in answers).most_common(1)[0]
+    first = next(a for a in answers if a.text == usual)
     return [Repeat("same", first, a) for a in answers if a is not first]
 
 
@@ -131,6 +134,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     if len(seen) < 20 or not evidence.law:
         return None
     ids, law = zip(*evidence.law, strict=True)
+    if math.fsum(law) > 1 + LAW_MASS:  # no law: logprobs/well_formed says so
+        return None
     counts = Counter(seen)
     observed = [counts[i] for i in ids]
     rest = max(0.0, 1 - math.fsum(law))
@@ -153,7 +158,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
     a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
     """
-    seeded = [a for a in evidence.seeded if a.ok]
+    seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
+    evidence = replace(evidence, seeded=seeded, unseeded=unseeded)
     tested = _first_tokens(evidence, terms)
     statements = (tested[0],) if tested else ()
     chance = _coincidence(evidence)
@@ -171,7 +177,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if excused:
         text = "one seed gave different answers, which numerical noise may explain or not"
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="less numerical noise")
-    if len(seeded) < 3 or not evidence.same:
+    if min(len(seeded), len(unseeded)) < 3 or not evidence.same:
         return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
     if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
         text = "the prompt leaves too little to chance to tell seeds apart"
@@ -195,7 +201,10 @@ def _coincidence(evidence: Evidence) -> float | None:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 * SAME * max(len(facts.routes), 1) + SEEDS[effort] + UNSEEDED + 1 + TOKENS
+    same = 2 * SAME[effort] * max(len(facts.routes), 1)
+    chain = 0 if facts.countable else 1 + common.SAMPLE_TOKENS
+    more = math.ceil((SEEDS[effort] - common.SEEDS) / facts.batch_seeds)
+    return same + more + UNSEEDED[effort] + chain
 
 
 def _made(ids: Sequence[int], drafted: int | None = 4) -> Completion:
@@ -225,6 +234,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     statistical=True,
     examples=(
         Example("sound", _SOUND, Verdict.PASS),
@@ -238,6 +248,11 @@ CHECK = Check(
             "the same, and noise that may explain it", replace(_SOUND, same=_UNEQUAL, noise=0.05), Verdict.INCONCLUSIVE
         ),
         Example("seeds without effect", replace(_SOUND, seeded=_SAME[0] * 8), Verdict.FAIL, ("IGNORED",)),
+        Example(
+            "no answer without a seed",
+            replace(_SOUND, unseeded=tuple(replace(a, status=500, error="broken") for a in _SAME[0] * 4)),
+            Verdict.INCONCLUSIVE,
+        ),
         Example("one seed for all unseeded", replace(_SOUND, unseeded=_SAME[0] * 4), Verdict.FAIL, ("SHARED_STREAM",)),
         Example(
             "consecutive seeds that give consecutive tokens",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
-from draftproof.checks.sampling.streams import Stream
+from draftproof.checks.sampling.streams import UNSEEDED, Stream
 from draftproof.client.coupling import MT19937, draws_of, predict, predict_for
 from draftproof.core.verdict import Statement
 from draftproof.stats.coupling import coupling_bound
@@ -79,9 +79,10 @@ class Assessment:
             if not new:
                 continue
             self.seen[number] = len(stream.samples)
-            predictable = set(new) if self.coupling_rule == MT19937 else set()
+            seeded = {i for i in new if stream.seeds[i] != UNSEEDED}
+            predictable = seeded if self.coupling_rule == MT19937 else set()
             depth = max(len(stream.samples[i]) for i in new)
-            uniforms = draws_of([stream.seeds[i] for i in new], depth) if predictable else np.zeros((0, 0))
+            uniforms = draws_of([max(stream.seeds[i], 0) for i in new], depth) if predictable else np.zeros((0, 0))
             for position in range(depth):
                 who = [i for i in new if len(stream.samples[i]) > position]
                 laws = self.book.laws(
@@ -149,7 +150,9 @@ class Assessment:
         if not counted:
             return None
         prefixes = sorted(counted)
-        laws = self.book.laws(0, streams[0], [(prefix, next(iter(counted[prefix]))) for prefix in prefixes])
+        laws = self.book.laws(
+            0, streams[0], [(prefix, 0) for prefix in prefixes]
+        )  # what was counted are cells, not tokens
         table = np.array([[counted[prefix][cell] for cell in range(self.book.cells)] for prefix in prefixes])
         used = (laws.p.max(axis=0) > 0) | (table.sum(axis=0) > 0)
         t = mean_tv_upper(table[:, used], laws.p[:, used], error / 2)

@@ -9,17 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks.drafting import Reports
+from draftproof.checks.prompts import is_small
 from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
-from draftproof.core.ask import Ask
-from draftproof.core.probe import MANY_ROWS, Effort, Probe
+from draftproof.core.ask import Ask, Prompt, Scalar
+from draftproof.core.probe import MANY_ROWS, Effort, OracleRow, Probe
 
 FIRST_BATCH = 64
-DOUBLING = 2048
-"""Batches double up to here; then they grow by a quarter, so that no audit goes far beyond what it needs."""
+DOUBLING = 512
+"""Batches double up to here; then they grow by a half, so that no audit goes far beyond what it needs."""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 240.0, Effort.DEEP: 3600.0}
@@ -57,7 +58,9 @@ def collect(probe: Probe) -> Evidence:
     assessment: Assessment | None = None
     began, total, noise = time.monotonic(), 0, 0.0
     for size in _batches(probe):
-        _ask_batch(probe, collectors, size)
+        # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
+        replayed = assessment is None or assessment.coupling.holds or probe.facts.batch_draws == 1
+        _ask_batch(probe, collectors, size, seeded=replayed)
         total += size
         streams = [c.stream() for c in collectors]
         if assessment is None:
@@ -91,10 +94,10 @@ def _batches(probe: Probe) -> Iterator[int]:
     while done < MOST_SAMPLES[probe.effort]:
         yield size
         done += size
-        size = done if done < DOUBLING else done // 4
+        size = done if done < DOUBLING else done // 2
 
 
-def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int) -> None:
+def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int, *, seeded: bool) -> None:
     """Each condition's share; what limited conditions do not take goes to the first. With `--samples` the first gets them all."""
     if probe.samples is not None:
         wanted = [size, *(min(FIRST_BATCH, math.ceil(size * c.condition.share)) for c in collectors[1:])]
@@ -102,7 +105,7 @@ def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int) -> None
         wanted = [min(c.room, math.ceil(size * c.condition.share / 8) * 8) for c in collectors]
         wanted[0] += max(0, size - sum(wanted))
     for collector, n in zip(collectors, wanted, strict=True):
-        collector.more(probe, n)
+        collector.more(probe, n, seeded=seeded)
 
 
 def _noise(probe: Probe, streams: Sequence[Stream]) -> float:
@@ -110,21 +113,28 @@ def _noise(probe: Probe, streams: Sequence[Stream]) -> float:
     answer; the oracle against the known model.
     """
     found = [probe.noise([stream.prompt for stream in streams], MANY_ROWS)]
-    alternatives = min(probe.facts.max_alternatives, NOISE_ALTERNATIVES)
-    differences, errors = [], []
-    for stream in streams:
-        place = context(stream, stream.samples[0][:3]) if stream.samples else stream.prompt
-        ask = Ask(place, 1, alternatives, seed=0)
-        answers = [probe.ask(ask), probe.ask(replace(ask, extra=probe.facts.uncached))]
-        if not all(a.ok and a.tokens for a in answers):
-            continue
-        cached, anew = (oracle_row(a.tokens[0], a.exchange, probe.facts.vocabulary) for a in answers)
-        differences.append(squared_difference(cached, anew))
-        if probe.known is not None and isinstance(place, tuple):
+    places = [context(stream, stream.samples[0][:3]) if stream.samples else stream.prompt for stream in streams]
+    cached = list(_rows(probe, places, ()))
+    anew = _rows(probe, places, probe.facts.uncached)
+    both = [(a, b) for a, b in zip(cached, anew, strict=True) if a is not None and b is not None]
+    differences = [squared_difference(a, b) for a, b in both]
+    errors: list[float] = []
+    for place, row in zip(places, cached, strict=True):
+        if row is not None and probe.known is not None and isinstance(place, tuple):
             law = probe.known.target(place)
-            errors += [(x - law[i]) ** 2 for i, x in zip(cached.ids, cached.logprobs, strict=True)]
+            errors += [(x - law[i]) ** 2 for i, x in zip(row.ids, row.logprobs, strict=True)]
     found += [math.sqrt(math.fsum(squares) / len(squares)) for squares in (differences, errors) if squares]
     return max(found)
+
+
+def _rows(probe: Probe, places: Sequence[Prompt], extra: tuple[tuple[str, Scalar], ...]) -> Iterator[OracleRow | None]:
+    """One-token laws, asked anew; None where the server gave none. Together in one request only for a model of a few letters."""
+    ask = Ask((), 1, min(probe.facts.max_alternatives, NOISE_ALTERNATIVES), seed=0, extra=extra)
+    most = probe.facts.batch_prompts if is_small(probe) else 1
+    groups = [places[start : start + most] for start in range(0, len(places), most)]
+    for answer in probe.ask_many(replace(ask, prompt=some[0], also=tuple(some[1:])) for some in groups):
+        row = answer.tokens[0] if answer.ok and answer.tokens else None
+        yield None if row is None else oracle_row(row, answer.exchange, probe.facts.vocabulary)
 
 
 def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow]) -> list[PrefixRow]:

@@ -16,10 +16,9 @@ from draftproof.checks.sampling.findings import Findings
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import MOST_CONDITIONS, Stream
 from draftproof.client.coupling import MT19937, draws_of, predict
-from draftproof.client.noise import noise_requests
 from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
-from draftproof.core.probe import MANY_ROWS, Effort, OracleRow
+from draftproof.core.probe import Effort, OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Judgement, Verdict
 
@@ -43,12 +42,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 def requests(facts: Facts, effort: Effort) -> int:
     samples = LEAST_BY_COUNTS[effort]
-    return (
-        math.ceil(samples / max(1, facts.batch_seeds))
-        + (0 if facts.countable else ORACLE_ROWS[effort])
-        + noise_requests(MANY_ROWS)
-        + 2 * MOST_CONDITIONS
-    )
+    rows = 0 if facts.countable else math.ceil(ORACLE_ROWS[effort] / facts.batch_prompts)
+    at_once = max(facts.batch_seeds, facts.batch_draws, 1)
+    return math.ceil(samples / at_once) + MOST_CONDITIONS + rows + 2
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)
@@ -88,6 +84,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes and facts.max_alternatives else "the one-token oracle needs alternatives",
     statistical=True,
     examples=(

@@ -6,20 +6,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import ceiling, chain
 from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
-from draftproof.client.noise import noise_requests
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, OracleRow, Probe
+from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
-PROMPTS = {Effort.QUICK: 3, Effort.STANDARD: 5, Effort.DEEP: 5}
-TOKENS = {Effort.QUICK: 32, Effort.STANDARD: 64, Effort.DEEP: 64}
+PROMPTS = {Effort.QUICK: 2, Effort.STANDARD: 5, Effort.DEEP: 5}
 TIE_NOISE, FAULT_NOISE = 3, 6
 TIE, FAULT = 1e-3, 0.05
 
@@ -44,12 +43,10 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     prompts = [repeating(probe), *ordinary(probe, PROMPTS[probe.effort])]
-    alternatives = min(5, probe.facts.max_alternatives)
     parities = []
     for prompt in prompts:
-        extra = (*probe.facts.uncached, *probe.facts.drafting)
-        ask = Ask(prompt, TOKENS[probe.effort], alternatives, GREEDY, seed=1, extra=extra)
-        answer, again = probe.ask(ask), probe.ask(ask)
+        ask = replace(common.forced(probe, 0.0)[0], prompt=prompt)
+        answer, again = probe.once([ask])[0], probe.ask(ask)
         parities.append(Parity(answer, again, chain(probe, answer)))
     noise = probe.noise(prompts, batches([p.answer for p in parities]))
     return Evidence(probe.facts.self_reports, noise, tuple(parities))
@@ -69,6 +66,8 @@ class Divergence:
 def _emitted(answer: Completion, n: int) -> tuple[int | None, str]:
     token = answer.tokens[n] if n < len(answer.tokens) else None
     known = answer.token_ids[n] if answer.token_ids and n < len(answer.token_ids) else None
+    if token is not None and known is not None and token.id not in (None, known):
+        token = None  # an entry before it was lost
     return (known if token is None or token.id is None else token.id), (token.text if token else f"token {known}")
 
 
@@ -149,7 +148,8 @@ def _statement(tokens: int) -> Statement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (PROMPTS[effort] + 1) * (2 + TOKENS[effort]) + noise_requests(DRAFT_BATCHES)
+    chain = 0 if facts.countable else common.TOKENS
+    return PROMPTS[effort] * (2 + chain) + chain
 
 
 def _row(best: int, gap: float) -> OracleRow:
@@ -186,6 +186,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes and facts.max_alternatives else "the one-token oracle needs alternatives",
     examples=(
         Example("a token half a nat below the best", _made(0.5), Verdict.FAIL, ("NOT_GREEDY",)),

@@ -15,7 +15,7 @@ from draftproof.checks.sampling.streams import Stream, context
 from draftproof.core.distribution import Law, shape
 from draftproof.core.probe import KnownModel, OracleRow
 from draftproof.core.sampling import Sampling
-from draftproof.countable.catalogue import builtin
+from draftproof.countable.catalogue import servable
 from draftproof.countable.files import open_pair
 
 EDGE = 0.02
@@ -57,7 +57,8 @@ class Laws:
 
 def known_model(name: str) -> KnownModel:
     """The countable model of that name or folder. Raises UsageError when the folder holds none (any more)."""
-    return builtin() if name == builtin().name else open_pair(Path(name))
+    built_in = next((pair for pair in servable() if pair.name == name), None)
+    return built_in or open_pair(Path(name))
 
 
 class LawBook:

@@ -56,7 +56,7 @@ class Place:
 
 def sequence(answer: Completion) -> tuple[Token, ...]:
     """The tokens of an answer: ids where the server tells them, texts otherwise."""
-    return answer.token_ids if answer.token_ids else tuple(t.text for t in answer.tokens)
+    return answer.token_ids or tuple(t.text for t in answer.tokens)
 
 
 def places(trial: Trial, greedy: Completion, known: KnownModel | None, vocabulary: int | None) -> list[Place]:
@@ -111,7 +111,7 @@ def _listed(own: Completion | None, vocabulary: int | None) -> Law | None:
     row = _row(own)
     if row is None or -1 in row.ids:
         return None
-    out = np.full(max(vocabulary or 0, max(row.ids) + 1), min(ceiling(row), min(row.logprobs)))
+    out = np.full(max(vocabulary or 0, max(row.ids) + 1), min(ceiling(row), *row.logprobs))
     out[list(row.ids)] = row.logprobs
     return out
 

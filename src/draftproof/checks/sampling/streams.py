@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from draftproof.checks import common
 from draftproof.checks.drafting import Drafting, Reports, drafting, effective, together
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.core.ask import Ask, Completion, Prompt, Scalar
@@ -13,10 +14,11 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
 
 STORY_TOP_K = 3
-SHORT, LONG = 6, 16
+SHORT, LONG = 6, common.SAMPLE_TOKENS
 """Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
 
 MOST_CONDITIONS = 5
+UNSEEDED = -1
 
 Samples = tuple[tuple[int, ...], ...]
 
@@ -35,7 +37,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave.
+    """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave (`UNSEEDED`: none was sent).
 
     A token number is its id, or where the prompt is text, its place in `names`. `effective`: what the answers said of their
     speculation (`drafting.effective`).
@@ -55,7 +57,7 @@ def conditions(probe: Probe) -> list[Condition]:
     """The first one is short and cut to few tokens: it gives the bound. The others are where faults show.
 
     Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters. A server
-    that adapts its drafts to what pays does so under the second; under the others it is told to draft always.
+    that adapts its drafts to what pays does so under the last but one; under the others it is told to draft always.
     """
     always = probe.facts.drafting
     long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 1024}[probe.effort]
@@ -63,9 +65,9 @@ def conditions(probe: Probe) -> list[Condition]:
         first, second, third = ordinary(probe, 3)
         return [
             Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40, extra=always),
-            Condition(first, Sampling(), LONG, 0.20, long_most),
+            Condition(first, Sampling(), LONG, 0.20, long_most, always),
             Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most, always),
-            Condition(third, Sampling(), LONG, 0.10, long_most, always),
+            Condition(third, Sampling(), LONG, 0.10, long_most),
             Condition(repeating(probe), Sampling(), LONG, 0.20, long_most, always),
         ]
     cut = Sampling(top_k=max(1, min(probe.facts.max_alternatives, 20) - 1))
@@ -74,8 +76,8 @@ def conditions(probe: Probe) -> list[Condition]:
     first, second = ordinary(probe, 2)
     return [
         Condition(first, few, SHORT, 0.40, extra=always),
-        Condition(second, cut, SHORT, 0.20, long_most),
-        Condition(first, warm, SHORT, 0.10, long_most, always),
+        Condition(second, cut, SHORT, 0.20, long_most, always),
+        Condition(first, warm, SHORT, 0.10, long_most),
         Condition(repeating(probe), cut, LONG, 0.30, long_most, always),
     ]
 
@@ -91,36 +93,39 @@ class Collector:
     drafted: int = 0
     accepted: int = 0
     said: set[bool | None] = field(default_factory=set)
+    asked: int = 0
 
     @property
     def room(self) -> int:
         """How many further answers the condition allows."""
-        return sys.maxsize if self.condition.most is None else self.condition.most - len(self.samples)
+        return sys.maxsize if self.condition.most is None else self.condition.most - self.asked
 
-    def more(self, probe: Probe, n: int) -> None:
+    def more(self, probe: Probe, n: int, *, seeded: bool = True) -> None:
         """n further answers, fewer where the condition has a limit."""
         n = min(n, self.room)
         if n <= 0:
             return
-        seeds = probe.seeds(n)
-        need_entries = 0 if probe.facts.token_ids and isinstance(self.condition.prompt, tuple) else 1
-        condition = self.condition
-        ask = Ask(
-            condition.prompt,
-            condition.tokens,
-            need_entries,
-            condition.sampling,
-            seeds[0],
-            count=n,
-            extra=condition.extra,
-        )
-        for seed, answer in zip(seeds, probe.ask_many([ask]), strict=True):
+        done, self.asked = self.asked, self.asked + n
+        for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
             if answer.ok:
                 self.said.add(effective([answer]))
-                self.seeds.append(seed)
+                self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
                 self.samples.append(tuple(self._numbers(answer)))
                 self.drafted += answer.drafted or 0
                 self.accepted += answer.accepted or 0
+
+    def _answers(self, probe: Probe, done: int, n: int) -> Iterable[Completion]:
+        """Those of a condition with a limit are shared with other checks; of one without, too many may come to keep them."""
+        condition = self.condition
+        if condition.most is None:
+            return probe.ask_many([replace(self._ask(probe, n), seed=probe.seeds(n)[0])])
+        ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
+        return probe.stream(replace(ask, max_tokens=condition.tokens, extra=condition.extra), done + n)[done:]
+
+    def _ask(self, probe: Probe, n: int) -> Ask:
+        condition = self.condition
+        need_entries = 0 if probe.facts.token_ids and isinstance(condition.prompt, tuple) else 1
+        return Ask(condition.prompt, condition.tokens, need_entries, condition.sampling, count=n, extra=condition.extra)
 
     def _numbers(self, answer: Completion) -> Iterator[int]:
         if answer.token_ids is not None and isinstance(answer.ask.prompt, tuple):

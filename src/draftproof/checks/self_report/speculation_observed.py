@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import (
     Drafting,
     Reports,
     drafting,
+    drafts,
     has_placeholder,
     tokens_per_step,
     why_inconclusive,
     without_drafts,
 )
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 48
 BURST_GAP = 0.25
 """An event that comes after less than this share of the median gap belongs to the burst before it."""
 BURST_SHARE = 0.3
@@ -42,12 +43,10 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     before = _counters(probe)
-    answers = []
-    for temperature in (0.0, 1.0):
-        for ask in forcing(
-            probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=temperature
-        ):
-            answers += [probe.ask(ask), probe.ask(replace(ask, stream=True, alternatives=0))]
+    # What other checks have asked already moves no counter any more: one request here is always new.
+    streams = common.streamed(probe)
+    asks = [*common.forced(probe, 0.0), *common.forced(probe, 1.0), streams[0]]
+    answers = [*probe.once(asks), probe.ask(streams[-1])]
     after = _counters(probe)
     counters = tuple((name, before.get(name, 0.0), value) for name, value in after.items())
     return Evidence(probe.facts.self_reports, tuple(answers), counters)
@@ -131,9 +130,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 def _condition(answers: Sequence[Completion]) -> str:
     """What had to be asked for so that anything was drafted: the field of a server that drafts only where that pays."""
-    extra = {a.ask.extra for a in answers}
-    fields = ", ".join(f"{name}={value}" for name, value in extra.pop()) if len(extra) == 1 else ""
-    return f" with {fields}" if fields else ""
+    fields = [pair for a in answers if drafts(a) for pair in a.ask.extra if pair[0].startswith("speculative")]
+    return "".join(f" with {name}={json.dumps(value)}" for name, value in dict(fields).items())
 
 
 def _row(signal: tuple[str, str, bool | None]) -> tuple[str, str, str]:
@@ -142,7 +140,7 @@ def _row(signal: tuple[str, str, bool | None]) -> tuple[str, str, str]:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (16 if facts.grammar else 8) + 2
+    return 3
 
 
 _TEXT = [made.true_token(n % 3) for n in range(12)]
@@ -161,6 +159,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     examples=(
         Example(
             "counts of drafts",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import DECLARED, Drafting, Reports, drafting, drafts, is_on, states
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Completion, Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
-
-TOKENS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +28,11 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    alternatives = min(1, probe.facts.max_alternatives)
-    answers, forced = (
-        tuple(
-            probe.ask(ask)
-            for ask in forcing(probe, tokens=TOKENS, alternatives=alternatives, temperature=0.0, by_default=by_default)
-        )
-        if by_default or probe.facts.drafting
-        else ()
-        for by_default in (True, False)
-    )
-    return Evidence(probe.facts.self_reports, answers, forced)
+    asks = common.forced(probe, 0.0)
+    if not probe.facts.drafting:
+        return Evidence(probe.facts.self_reports, tuple(probe.once(asks)))
+    by_default = [replace(ask, extra=probe.facts.uncached) for ask in asks]
+    return Evidence(probe.facts.self_reports, tuple(probe.once(by_default)), tuple(probe.once(asks)))
 
 
 def _of_answers(answers: Sequence[Completion]) -> list[tuple[str, Scalar]]:
@@ -120,7 +112,9 @@ def _against(said: Sequence[tuple[str, Scalar]], answers: Sequence[Completion], 
 
 
 def _shown(value: Scalar) -> str:
-    return f'"{value}"' if isinstance(value, str) else {True: "yes", False: "no"}.get(bool(value), str(value))
+    if isinstance(value, str):
+        return '"' + value.strip("[]").replace('"', "") + '"'  # a list is told as JSON
+    return {True: "yes", False: "no"}.get(bool(value), str(value))
 
 
 def _listed(said: Sequence[tuple[str, Scalar]]) -> str:
@@ -128,7 +122,7 @@ def _listed(said: Sequence[tuple[str, Scalar]]) -> str:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (4 if facts.grammar else 2) * (2 if facts.drafting else 1)
+    return 4 if facts.drafting else 0
 
 
 _TOKENS = [made.true_token(n % 3) for n in range(6)]
@@ -147,6 +141,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     examples=(
         Example("/props denies it", Evidence(made.LIVE_ON, (_DRAFTED,)), Verdict.FAIL, ("MISREPORT",)),
         Example("every place says it", Evidence(_HONEST, (_DRAFTED,)), Verdict.PASS),

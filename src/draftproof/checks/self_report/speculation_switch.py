@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, drafts
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 32
 NONSENSE = ("draftproof_no_such_field", 0)
 SPELLINGS: tuple[tuple[str, Scalar], ...] = (
     ("speculative.n_max", 0),
@@ -45,24 +44,37 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    ask = _drafting_ask(probe)
-    trials = [Trial("", None, probe.ask(ask))]
+    asks = common.forced(probe, 0.0)
+    ask = common.drafting_ask(asks, probe.once(asks))
+    trials = [Trial("", None, probe.once([ask])[0])]
     if drafts(trials[0].answer):
-        trials += [
-            Trial(field, value, probe.ask(replace(ask, extra=(*ask.extra, (field, value)))))
-            for field, value in (NONSENSE, *SPELLINGS)
-        ]
+        trials += [*_tried(probe, ask, (NONSENSE,)), *_spellings(probe, ask)]
         trials.append(Trial("", None, probe.ask(ask)))
     return Evidence(probe.facts.self_reports, tuple(trials))
 
 
-def _drafting_ask(probe: Probe) -> Ask:
-    """The first request that is seen to draft; the last one if none is."""
-    asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
-    for ask in asks:
-        if drafts(probe.ask(ask)):
-            return ask
-    return asks[-1]
+def working(probe: Probe) -> tuple[str, Scalar] | None:
+    """The first spelling of a switch that stops the drafting, where a field that no server knows does not."""
+    asks = common.forced(probe, 0.0)
+    ask = common.drafting_ask(asks, probe.once(asks))
+    if not drafts(probe.once([ask])[0]) or not all(drafts(t.answer) for t in _tried(probe, ask, (NONSENSE,))):
+        return None
+    stopped = (t for t in _spellings(probe, ask) if t.answer.ok and not drafts(t.answer))
+    return next(((t.field, t.value) for t in stopped), None)
+
+
+def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
+    """Every spelling in one request; each alone where that is refused, stops the drafting, or shows in the claims."""
+    answer = probe.once([replace(ask, extra=(*ask.extra, *SPELLINGS))])[0]
+    claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
+    if answer.ok and drafts(answer) and not claimed:
+        return [Trial(field, value, answer) for field, value in SPELLINGS]
+    return _tried(probe, ask, SPELLINGS)
+
+
+def _tried(probe: Probe, ask: Ask, fields: Sequence[tuple[str, Scalar]]) -> list[Trial]:
+    asks = [replace(ask, extra=(*ask.extra, field)) for field in fields]
+    return [Trial(*field, answer) for field, answer in zip(fields, probe.once(asks), strict=True)]
 
 
 def _echo(trial: Trial) -> Scalar:
@@ -127,7 +139,7 @@ def _judged(
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 4 + len(SPELLINGS) + 2
+    return 3
 
 
 _TOKENS = [made.true_token(n % 3) for n in range(6)]
@@ -151,6 +163,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     examples=(
         Example(
             "echoed, and drafts all the same",

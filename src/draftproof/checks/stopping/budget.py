@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-BUDGETS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 17)
+BUDGETS = {Effort.QUICK: (1, 2, 3, 5, 8), Effort.STANDARD: (1, 2, 3, 4, 5, 6, 7, 8, 9, 17)}
+"""Every remainder of a draft's usual length; at `quick` some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,17 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    asks = forcing(probe, tokens=1, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
-    chosen = [asks[0], asks[1], *asks[-1:]] if len(asks) > 2 else asks
-    budgets = [replace(ask, max_tokens=n) for ask in chosen for n in BUDGETS]
-    return Evidence(probe.facts.self_reports, tuple(probe.ask(ask) for ask in budgets))
+    """What was asked already with one budget, and the request that was seen to draft with others."""
+    asks = common.forced(probe, 0.0)
+    answers = probe.once([*asks, *common.forced(probe, 1.0), *common.elsewhere(probe)])
+    drafting_one = common.drafting_ask(asks, answers[: len(asks)])
+    chosen = asks[:2] + asks[-1:] if probe.effort is Effort.DEEP else [drafting_one]
+    budgets = [replace(ask, max_tokens=n) for ask in chosen for n in _budgets(probe.effort)]
+    return Evidence(probe.facts.self_reports, (*answers, *probe.once(budgets)))
+
+
+def _budgets(effort: Effort) -> tuple[int, ...]:
+    return BUDGETS.get(effort, BUDGETS[Effort.STANDARD])
 
 
 def _counts(answer: Completion) -> dict[str, int]:
@@ -86,7 +94,7 @@ def _row(answer: Completion) -> tuple[int | str | None, ...]:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return (3 if facts.grammar else 2) * len(BUDGETS)
+    return len(_budgets(effort)) * (3 if effort is Effort.DEEP else 1)
 
 
 def _made(asked: int, delivered: int, usage: int, finish: str = "length", entries: int | None = None) -> Completion:
@@ -113,6 +121,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     examples=(
         Example(
             "an accepted draft overruns the budget",
@@ -132,7 +141,11 @@ CHECK = Check(
             Verdict.FAIL,
             ("MISCOUNT",),
         ),
-        Example("kept and counted", Evidence(made.LIVE_ON, tuple(_made(n, n, n) for n in BUDGETS)), Verdict.PASS),
+        Example(
+            "kept and counted",
+            Evidence(made.LIVE_ON, tuple(_made(n, n, n) for n in BUDGETS[Effort.STANDARD])),
+            Verdict.PASS,
+        ),
         Example(
             "an end token counted but not delivered",
             Evidence(made.LIVE_ON, (_made(9, 4, 5, "stop"), _made(2, 2, 2))),

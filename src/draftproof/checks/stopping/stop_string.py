@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import is_chat, is_small, shared
+from draftproof.checks.prompts import is_chat, is_small
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -18,8 +19,13 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 WIDTHS = range(2, 7)
 """How many tokens a stop string is made of: the fewest that stand nowhere before it."""
 
-STARTS = {Effort.QUICK: ((1, 2, 4), (5,)), Effort.STANDARD: ((1, 2, 3, 4, 5, 6), (2, 5, 9))}
-"""Tokens before the stop string: in answers to an ordinary prompt, and to the one that forces the longest drafts."""
+STARTS = {
+    Effort.QUICK: ((1, 3), (5,), (2, 4)),
+    Effort.STANDARD: ((1, 2, 3, 4), (2, 5, 9), (1, 2, 3, 4, 6, 9)),
+}
+"""Tokens before the stop string: in greedy answers to an ordinary prompt and to the one that forces the longest drafts, which may
+soon repeat themselves, and in an answer at temperature 1.
+"""
 
 ONE_WORD = "What is the capital of France? Answer with one word."
 ONE_WORD_TOKENS = 48
@@ -38,29 +44,33 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`greedy` trials at temperature 0; `seeded` one at temperature 1, with the free answer asked `again` where the texts
-    differ; `ended` an answer that the model itself should end.
+    """`greedy` trials at temperature 0; `seeded` ones at temperature 1, with the free answer asked `again` where texts differ;
+    `ended` an answer that the model itself should end.
     """
 
     reports: Reports
     greedy: tuple[Trial, ...]
-    seeded: Trial | None = None
+    seeded: tuple[Trial, ...] = ()
     again: Completion | None = None
     ended: Completion | None = None
 
 
 def collect(probe: Probe) -> Evidence:
-    asks = shared(probe, 0.0)
-    starts = STARTS[Effort.QUICK if probe.effort is Effort.QUICK else Effort.STANDARD]
+    asks = common.forced(probe, 0.0)
+    starts = _starts(probe.effort)
     greedy = [
         trial
-        for free, places in zip(probe.once([asks[0], asks[-1]]), starts, strict=True)
+        for free, places in zip(probe.once([asks[0], asks[-1]]), starts[:2], strict=True)
         for trial in _trials(probe, free, places)
     ]
-    free = probe.once(shared(probe, 1.0)[:1])[0]
-    seeded = next(iter(_trials(probe, free, (2,))), None) if probe.facts.seeds else None
-    again = probe.ask(free.ask) if seeded is not None and _diverged(seeded) else None
-    return Evidence(probe.facts.self_reports, tuple(greedy), seeded, again, _ended(probe))
+    free = probe.once(common.forced(probe, 1.0)[:1])[0]
+    seeded = _trials(probe, free, starts[2]) if probe.facts.seeds else []
+    again = probe.ask(free.ask) if any(map(_diverged, seeded)) else None
+    return Evidence(probe.facts.self_reports, tuple(greedy), tuple(seeded), again, _ended(probe))
+
+
+def _starts(effort: Effort) -> tuple[Sequence[int], ...]:
+    return STARTS[Effort.QUICK if effort is Effort.QUICK else Effort.STANDARD]
 
 
 def _trials(probe: Probe, free: Completion, starts: Sequence[int]) -> list[Trial]:
@@ -162,10 +172,12 @@ def _faults_of_end(ended: Completion) -> Iterator[tuple[str, str]]:
         yield "MISCOUNT", f"the counts of an answer that the model ended disagree: {told}"
 
 
-def _disturbed(evidence: Evidence) -> bool:
-    """Whether the seed gives the free text every time, and another one when there is a stop string."""
-    trial, again = evidence.seeded, evidence.again
-    return trial is not None and again is not None and trial.answer.ok and again.text == trial.free.text
+def _disturbed(evidence: Evidence) -> Iterator[Trial]:
+    """Trials in which the seed, which gives the free text every time, gave another one before a stop string."""
+    again = evidence.again
+    for trial in evidence.seeded:
+        if again is not None and trial.answer.ok and _diverged(trial) and again.text == trial.free.text:
+            yield trial
 
 
 def _findings(evidence: Evidence, trials: Sequence[Trial], *, keeps: bool) -> Iterator[Finding]:
@@ -175,9 +187,9 @@ def _findings(evidence: Evidence, trials: Sequence[Trial], *, keeps: bool) -> It
     if evidence.ended is not None and evidence.ended.ok:
         for code, text in _faults_of_end(evidence.ended):
             yield Finding(code, text, (evidence.ended.exchange,))
-    if _disturbed(evidence) and evidence.seeded is not None:
-        text = "the same seed gives one text again and again, and another one before a stop string"
-        yield Finding("DISTURBED", text, (evidence.seeded.answer.exchange,))
+    for trial in _disturbed(evidence):
+        text = f"the same seed gives one text again and again, and another one before the stop string {trial.stop!r}"
+        yield Finding("DISTURBED", text, (trial.answer.exchange,))
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
@@ -186,7 +198,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     The tokens of the stop string itself may be counted or not. An answer that differs from the one without a stop string
     before the string begins says nothing.
     """
-    trials = [*evidence.greedy, *([evidence.seeded] if evidence.seeded else [])]
+    trials = [*evidence.greedy, *evidence.seeded]
     answered = [t for t in trials if t.answer.ok]
     decided = [t for t in answered if not _diverged(t)]
     keeps = bool(decided) and all(map(_kept, decided))
@@ -220,8 +232,8 @@ def _table(trials: Sequence[Trial]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    shared = 3
-    return shared + sum(map(len, STARTS[Effort.QUICK if effort is Effort.QUICK else Effort.STANDARD])) + 3
+    again, ended = 1, 0 if facts.countable else 1
+    return sum(map(len, _starts(effort))) + again + ended
 
 
 _IDS = (0, 1, 0, 2, 3, 1, 2, 0)
@@ -294,7 +306,7 @@ CHECK = Check(
         ),
         Example(
             "a stop string that changes what is drawn before it",
-            replace(_of(_GOOD), seeded=_stopped("cd", "ada", 5, 5, 5, free=_SEEDED), again=_SEEDED),
+            replace(_of(_GOOD), seeded=(_stopped("cd", "ada", 5, 5, 5, free=_SEEDED),), again=_SEEDED),
             Verdict.FAIL,
             ("DISTURBED",),
         ),
@@ -311,7 +323,7 @@ CHECK = Check(
             "a seed that gives another text each time",
             replace(
                 _of(_GOOD),
-                seeded=_stopped("cd", "ada", 5, 5, 5, free=_SEEDED),
+                seeded=(_stopped("cd", "ada", 5, 5, 5, free=_SEEDED),),
                 again=replace(_SEEDED, text="bbbbbbbb"),
             ),
             Verdict.PASS,

@@ -28,39 +28,12 @@ from draftproof.client.wire import Field, answer_json
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
-from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.sampling import Sampling
 
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
 _OF_SPECULATION = ("effective", "reason")
-_SENT = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repeat_penalty",
-    "repeat_last_n",
-    "presence_penalty",
-    "frequency_penalty",
-    "typical_p",
-    "top_n_sigma",
-    "xtc_probability",
-    "dry_multiplier",
-    "dynatemp_range",
-    "mirostat",
-    "min_keep",
-)
-_DETAILS = (
-    "xtc_threshold",
-    "dry_base",
-    "dry_allowed_length",
-    "dry_penalty_last_n",
-    "dynatemp_exponent",
-    "mirostat_tau",
-    "mirostat_eta",
-)
-"""Fields named like those of `Sampling`. Details of samplers that are off are left to the server: they change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +101,7 @@ class LlamaServer:
             return refusal(ask, exchange)
         answers = {_index(a): a for a in field.objs(body if isinstance(body, list) else [body], "the answer")}
         all_answers(ask, exchange, answers)
-        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.count)]
+        return [_completion(ask, exchange, answers[i], i, field) for i in range(ask.answers)]
 
     def tokenize_call(self, text: str) -> Call | None:
         return Call.of("/tokenize", {"content": text, "add_special": False})
@@ -141,7 +114,8 @@ class LlamaServer:
 
 
 def _prompt(ask: Ask, route: str) -> dict[str, Any]:
-    prompt = ask.prompt if isinstance(ask.prompt, str) else list(ask.prompt)
+    prompts = [p if isinstance(p, str) else list(p) for p in (ask.prompt, *ask.also)]
+    prompt = prompts if ask.also else prompts[0]
     if route == NATIVE:
         return {"prompt": prompt, "n_predict": ask.max_tokens, "n_probs": ask.alternatives, "return_tokens": True}
     logprobs: dict[str, Any] = {}
@@ -156,11 +130,33 @@ def _prompt(ask: Ask, route: str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": prompt}], "max_tokens": ask.max_tokens, **logprobs}
 
 
+_ALWAYS = (
+    *(
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repeat_penalty",
+        "repeat_last_n",
+        "presence_penalty",
+        "frequency_penalty",
+    ),
+    *("typical_p", "top_n_sigma", "xtc_probability", "dry_multiplier", "dynatemp_range", "mirostat", "min_keep"),
+)
+_WHERE_IT_ACTS = {
+    "xtc_probability": ("xtc_threshold",),
+    "dynatemp_range": ("dynatemp_exponent",),
+    "mirostat": ("mirostat_tau", "mirostat_eta"),
+    "dry_multiplier": ("dry_base", "dry_allowed_length", "dry_penalty_last_n"),
+}
+"""Settings that are sent only beside one that is not 0."""
+
+
 def _sampling(s: Sampling) -> dict[str, Any]:
-    """All settings, and the list of the samplers that are to act, in llama.cpp's order."""
-    penalised = s.repeat_last_n != 0 and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0)
+    """All settings, and the list of the samplers that are to act, in the request's order (the server's own breakers for DRY)."""
     acting = {
-        "penalties": penalised,
+        "penalties": s.repeat_last_n != 0
+        and (s.repeat_penalty != 1 or s.presence_penalty != 0 or s.frequency_penalty != 0),
         "dry": s.dry_multiplier > 0,
         "top_n_sigma": s.top_n_sigma > 0,
         "top_k": s.top_k > 0,
@@ -170,9 +166,13 @@ def _sampling(s: Sampling) -> dict[str, Any]:
         "xtc": s.xtc_probability > 0,
         "temperature": True,
     }
-    details = (name for name in _DETAILS if getattr(s, name) != getattr(NEUTRAL, name))
-    body: dict[str, Any] = {name: getattr(s, name) for name in (*_SENT, *details)}
-    body["samplers"] = [name for name, acts in acting.items() if acts]
+    body: dict[str, Any] = {name: getattr(s, name) for name in _ALWAYS}
+    for sampler, settings in _WHERE_IT_ACTS.items():
+        if body[sampler]:
+            body |= {name: getattr(s, name) for name in settings}
+    if body.get("dry_penalty_last_n") == -1:
+        del body["dry_penalty_last_n"]  # the default, which the server refuses when it is sent
+    body["samplers"] = [name for name in s.samplers if acting[name]]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
     return body
@@ -195,7 +195,7 @@ def _completion(ask: Ask, exchange: Exchange, answer: Mapping[str, Any], i: int,
         text=field.text(answer.get("content"), "content"),
         tokens=_entries(answer, field) or (),
         token_ids=ids if known else None,
-        **_ending(answer, field, bulk=ask.count > 1),
+        **_ending(answer, field, bulk=ask.answers > 1),
     )
 
 

@@ -65,7 +65,7 @@ class OpenAI:
         )
 
     def call(self, ask: Ask, route: str) -> Call:
-        if not isinstance(ask.prompt, str):
+        if not isinstance(ask.prompt, str) or (ask.also and route == CHAT):
             raise InstrumentError(f"{route} of this server takes text, not token ids.")
         body: dict[str, Any] = {"model": self.model, "max_tokens": ask.max_tokens}
         if route == CHAT:
@@ -73,7 +73,7 @@ class OpenAI:
             if ask.alternatives:
                 body |= {"logprobs": True, "top_logprobs": ask.alternatives}
         else:
-            body["prompt"] = ask.prompt
+            body["prompt"] = [ask.prompt, *ask.also] if ask.also else ask.prompt
             if ask.alternatives:
                 body["logprobs"] = ask.alternatives
         body |= self._sampling(ask)

@@ -15,7 +15,7 @@ from draftproof.core.distribution import Law
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import NEUTRAL
 from draftproof.core.speculation import DraftModel
-from draftproof.engine.backends.table import TableBackend
+from draftproof.engine.backend import Backend
 from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.verify import rejection
@@ -37,7 +37,7 @@ class Wrong:
     name: str
     summary: str
     rule: Rule
-    draft: Callable[[TableBackend], Drafter]
+    draft: Callable[[Backend], Drafter]
     computed: Callable[[Step], Law]
     k: int = 2
 
@@ -90,7 +90,7 @@ def _colder(p: TokenLaw) -> TokenLaw:
     return TokenLaw(p.ids, weights / weights.sum(), p.vocab)
 
 
-def _drawn(backend: TableBackend) -> ModelDrafter:
+def _drawn(backend: Backend) -> ModelDrafter:
     return ModelDrafter(backend, backend.sequence(), NEUTRAL, DraftModel(n_max=8), drawn=True)
 
 
@@ -122,7 +122,7 @@ class _DropsShortDrafts(ModelDrafter):
         return draft if len(draft.tokens) > 1 else NOTHING
 
 
-def _by(drafter: type[ModelDrafter], p_min: float = 0.0) -> Callable[[TableBackend], Drafter]:
+def _by(drafter: type[ModelDrafter], p_min: float = 0.0) -> Callable[[Backend], Drafter]:
     return lambda b: drafter(b, b.sequence(), NEUTRAL, DraftModel(n_max=8, p_min=p_min), drawn=True)
 
 

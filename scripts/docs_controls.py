@@ -1,0 +1,156 @@
+"""Blocks of the documentation on liars: what was measured with them, and which public reports they stand for.
+
+The measurements are those of docs/reference/controls.json, which `draftproof controls --json` writes; what must fail is what the
+code says now, so that a result which no longer fits is told and not shown.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from draftproof.audit import all_checks
+from draftproof.cli.controls import alarms, caught
+from draftproof.cli.matrix import Matrix, alone, from_document
+from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar
+from draftproof.liars.liar import Liar
+
+RESULT = Path(__file__).parents[1] / "docs/reference/controls.json"
+REPORTS = Path(__file__).parent / "reports.csv"
+_AGAIN = "Run: draftproof controls --repeats 2 --json docs/reference/controls.json"
+
+
+class Report(NamedTuple):
+    """One public report that can be seen over HTTP. `kinds` are the project's numbers for ways to look for it.
+
+    Either `check` and `liar` name who catches its kind and on whom, or `why_not` says why nobody does.
+    """
+
+    number: str
+    report: str
+    url: str
+    kinds: str
+    told: str
+    check: str
+    liar: str
+    why_not: str
+
+
+@cache
+def reports() -> tuple[Report, ...]:
+    """All of them."""
+    with REPORTS.open(encoding="utf-8", newline="") as file:
+        return tuple(Report(**row) for row in csv.DictReader(file))
+
+
+@cache
+def measured() -> Matrix:
+    """The committed result. Raises KeyError when it lacks a server or a check of today, or says that something is wrong."""
+    matrix = from_document(json.loads(RESULT.read_text(encoding="utf-8")))
+    ran = {run.liar for run in matrix.runs}
+    missing = [s.name for s in (*HONEST, *LIARS) if s.name not in ran]
+    missing += [c.name for c in all_checks() if c.name not in matrix.checks]
+    if missing or matrix.wrong():
+        raise KeyError(f"{RESULT.name} lacks {missing}, and says that this is wrong: {matrix.wrong()}. {_AGAIN}")
+    return matrix
+
+
+def controls_block() -> str:
+    """What each check caught and whom it accused."""
+    lines = [
+        "| check | caught | false alarms on honest servers | on other liars | caught by it alone |",
+        "|---|---|---|---|---|",
+    ]
+    for p in measured().powers():
+        by = ", ".join(map(_anchor, alone(p.check))) or NOT_ALONE[p.check]
+        lines.append(f"| {_check(p.check)} | {caught(p.caught)} | {alarms(p.alarms)} | {alarms(p.strays)} | {by} |")
+    return "\n".join(lines)
+
+
+def extent_block() -> str:
+    """How much was run."""
+    matrix = measured()
+    servers = len({run.liar for run in matrix.runs})
+    return (
+        f"{servers} servers ({len(HONEST)} honest, {len(LIARS)} liars), each audited {matrix.repeats} "
+        f"{'time' if matrix.repeats == 1 else 'times'} at effort `{matrix.effort}` with {len(matrix.checks)} checks: "
+        f"{len(matrix.runs) * len(matrix.checks):,} verdicts, all as they must be."
+    )
+
+
+def honest_block() -> str:
+    return "\n".join(["| server | it ... | verdicts |", "|---|---|---|", *map(_honest, HONEST)])
+
+
+def _honest(server: Liar) -> str:
+    return f"| `{server.name}` | {server.story} | {_verdicts(server)} |"
+
+
+def _verdicts(server: Liar) -> str:
+    counts = Counter(str(v) for run in measured().runs if run.liar == server.name for v in run.verdicts.values())
+    return ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in sorted(counts.items()))
+
+
+def liars_block() -> str:
+    """One section for each."""
+    return "\n".join(line for server in LIARS for line in _section(server))
+
+
+def _section(server: Liar) -> Iterator[str]:
+    yield from (f"### {server.name}", "", f"It {server.story} ([a report of the kind]({server.report})).", "")
+    for check in server.fails:
+        codes = sorted({c for run in measured().runs if run.liar == server.name for c in run.codes.get(check, ())})
+        yield f"- {_check(check)} must fail, and said {', '.join(f'`{code}`' for code in codes)}."
+    for check, why in server.may_fail.items():
+        yield f"- {_check(check)} may fail: {why}."
+    if server.uncaught:
+        yield f"- No check fails: {server.uncaught}."
+    yield ""
+
+
+def _anchor(name: str) -> str:
+    return f"[{name}](#{name})"
+
+
+def _check(name: str) -> str:
+    return f"[`{name}`](checks.md#{name.replace('/', '')})"
+
+
+def reports_block() -> str:
+    """Raises KeyError for a report that names a check or a liar that does not exist, or that does not fail on it."""
+    lines = ["| report | what was seen | caught by | shown on |", "|---|---|---|---|"]
+    for r in reports():
+        if r.check:
+            if r.check not in liar(r.liar).fails:
+                raise KeyError(f"{REPORTS.name}: {r.check} does not fail on {r.liar} (report {r.number})")
+            lines.append(f"| [{r.report}]({r.url}) | {r.told} | {_check(r.check)} | [{r.liar}](controls.md#{r.liar}) |")
+    return "\n".join(lines)
+
+
+def uncovered_block() -> str:
+    """Those that nobody catches, with the reason."""
+    lines = ["| report | what was seen | why not |", "|---|---|---|"]
+    lines += [f"| [{r.report}]({r.url}) | {r.told} | {r.why_not} |" for r in reports() if not r.check]
+    return "\n".join(lines)
+
+
+def coverage_block() -> str:
+    """How many are covered."""
+    covered = sum(bool(r.check) for r in reports())
+    return f"Of {len(reports())} reports, the kinds of {covered} are caught; {len(reports()) - covered} are not."
+
+
+BLOCKS = {
+    "controls": controls_block,
+    "coverage": coverage_block,
+    "extent": extent_block,
+    "honest": honest_block,
+    "liars": liars_block,
+    "reports": reports_block,
+    "uncovered": uncovered_block,
+}
