@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from draftproof.checks.self_report.acceptance import RULES, accepted
+from draftproof.core.law import Law
 from draftproof.countable.catalogue import builtin
 
 
 def _simulated(name: str, k: int, tokens: int, rng: np.random.Generator) -> tuple[list[int], int, int]:
     """One answer by the rule: its tokens, and how many were drafted and accepted. Written the way a server works."""
     pair, prompt = builtin(), (1, 2, 3, 1, 2)
-    p = lambda c: np.exp(pair.target(c))  # noqa: E731
-    q = lambda c: np.exp(pair.draft(c))  # noqa: E731
+
+    def p(c: tuple[int, ...]) -> Law:
+        return np.asarray(np.exp(pair.target(c)))
+
+    def q(c: tuple[int, ...]) -> Law:
+        return np.asarray(np.exp(pair.draft(c)))
+
     ids = [int(rng.choice(8, p=p(prompt) / p(prompt).sum()))]
     drafted = number = 0
     while len(ids) < tokens:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from draftproof.audit import AuditConfig, audit
+from draftproof.core.chain import Chain
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel, Speculation
@@ -39,15 +40,15 @@ def judging_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
         drafted[id(self._shaper)] = len(self.context) + len(self._draft.tokens)
         return judge(self, rows)
 
-    def shaped(self: Shaper, logits: Any) -> TokenLaw:
+    def shaped(self: Shaper, logits: Any, leading: Any = None) -> TokenLaw:
         if len(self.context) >= drafted.get(id(self), 0):
-            return law(self, logits)
-        kept = self.sampling, self._constraint
+            return law(self, logits, leading)
+        kept = self.chain, self._constraint
         change(self)
         try:
             return law(self, logits)
         finally:
-            self.sampling, self._constraint = kept
+            self.chain, self._constraint = kept
 
     def moved(self: Shaper, token: int) -> None:
         try:
@@ -69,7 +70,7 @@ def stuttering(monkeypatch: pytest.MonkeyPatch) -> None:
         emitted = judge(self, rows)
         last = emitted[-1]
         if last.origin is not Origin.PLAIN and self.finish is None:
-            emitted.append(self._emit(last.token, last.origin, rows[-1], self._shaper.law(rows[-1])))
+            emitted.append(self._emit(last.token, last.origin, rows[-1], self._shaper.law(rows[-1]), None))
         return emitted
 
     monkeypatch.setattr(Generation, "_judge", judged)
@@ -78,7 +79,7 @@ def stuttering(monkeypatch: pytest.MonkeyPatch) -> None:
 def sampling(**changed: Any) -> Change:
     def change(shaper: Shaper) -> None:
         if not shaper.sampling.greedy or "temperature" not in changed:
-            shaper.sampling = replace(shaper.sampling, **changed)
+            shaper.chain = Chain(replace(shaper.sampling, **changed))
 
     return change
 

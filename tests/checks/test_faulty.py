@@ -59,7 +59,7 @@ def _put_between(probe: LiveProbe, fault: Fault) -> None:
             with state.lock:
                 state.flying.remove(wanted)
 
-    probe.ask = ask  # type: ignore[method-assign]
+    probe.ask = ask  # type: ignore[method-assign,assignment]
 
 
 def _mates(state: State, ask: Ask) -> list[Ask]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
+from draftproof.core.chain import Chain
 from draftproof.engine.backend import Rows
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation, Job
@@ -62,13 +63,13 @@ class _SharedSampler(Unhurried):
 
     def _judge(self, rows: Rows) -> list[Emitted]:
         mates = [g for g in self._served if g is not self and not g.finish and g.job.sampling.top_k == 1]
-        asked = self._shaper.sampling
+        asked = self._shaper.chain
         if mates and self.job.max_tokens > _LONG:
-            self._shaper.sampling = replace(asked, temperature=0.0)
+            self._shaper.chain = Chain(replace(asked.sampling, temperature=0.0))
         try:
             return super()._judge(rows)
         finally:
-            self._shaper.sampling = asked
+            self._shaper.chain = asked
 
 
 class _AfterLong(Generation):

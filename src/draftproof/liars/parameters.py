@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from draftproof.core.candidates import Leading
+from draftproof.core.chain import Chain
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.engine.backend import Rows
@@ -23,14 +25,14 @@ class _Forgetful(Shaper):
     until = 0
     elsewhere: Sampling
 
-    def law(self, logits: NDArray[Any]) -> TokenLaw:
-        asked = self.sampling
-        if len(self.context) < self.until:
-            self.sampling = self.elsewhere
+    def law(self, logits: NDArray[Any], leading: Leading | None = None) -> TokenLaw:
+        if len(self.context) >= self.until:
+            return super().law(logits, leading)
+        asked, self.chain = self.chain, Chain(self.elsewhere)
         try:
             return super().law(logits)
         finally:
-            self.sampling = asked
+            self.chain = asked
 
 
 def forgetting(change: Callable[[Sampling], Sampling]) -> type[Generation]:
