@@ -124,5 +124,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         reports_drafts=dialect.reports_drafts,
         prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
+        drafting=said.drafting,
         notes=said.notes,
     )

@@ -51,6 +51,7 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.prompts()
     trials.grammar()
     trials.coupling()
+    trials.drafting()
     return trials.dialect, trials.facts
 
 
@@ -221,6 +222,18 @@ class _Trials:
         answer = self.ask(Ask(self.prompt, tokens, seed=_SEED + other, grammar=grammar))[0]
         together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
         self.learn(grammar=bool(answer.error is None and together))
+
+    def drafting(self) -> None:
+        """Whether requests may hold the field that has the server draft where that does not pay."""
+        if not self.facts.drafting:
+            return
+        ((name, value),) = self.facts.drafting
+        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED, extra=self.facts.drafting))[0]
+        if answer.error is not None:
+            self.learn(drafting=())
+            self.note(f"The server says that it adapts its drafts, but refuses {name}={value}: {answer.error}")
+            return
+        self.note(f"The server drafts only where that pays; requests that must draft say {name}={json.dumps(value)}.")
 
     def coupling(self) -> None:
         """Whether first tokens are the ones that the known random number generator selects from the server's own law."""

@@ -33,6 +33,7 @@ from draftproof.core.sampling import Sampling
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
+_OF_SPECULATION = ("effective", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +217,11 @@ def _claims(answer: Mapping[str, Any], *, bulk: bool) -> tuple[tuple[str, Scalar
     settings = answer.get("generation_settings")
     settings = settings if isinstance(settings, dict) else {}
     if bulk:
-        return flatten(
-            {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
-        )
+        kept = {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
+        made = answer.get("speculation")
+        if isinstance(made, dict):
+            kept["speculation"] = {name: made[name] for name in _OF_SPECULATION if name in made}
+        return flatten(kept)
     said = {name: answer[name] for name in _CLAIMED if name in answer}
     timings = answer.get("timings")
     if isinstance(timings, dict):
