@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from draftproof.core.tokens import Alternative, TokenRecord
 
 _SEED = 0
 _NOISE_ALTERNATIVES = 50
+_MASS = 1e-3
 _REMEMBERED = 400_000
 """Alternatives kept over all remembered rows, about 50 MB."""
 
@@ -122,11 +124,18 @@ def _worked_out(
 def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> OracleRow:
     """The alternatives of one token and the token itself, best first. Ids that the server does not give are -1.
 
-    Raises TargetError when there are no alternatives.
+    Raises TargetError when there are no alternatives, or when their values cannot be log-probabilities.
     """
     if not token.alternatives:
         raise TargetError("The server gave no alternatives for a single token.", exchange=exchange)
     listed = [a for a in token.alternatives if a.logprob is not None]
+    mass = math.fsum(math.exp(min(a.logprob, 1.0)) for a in listed if a.logprob is not None)
+    if mass > 1 + _MASS:
+        raise TargetError(
+            f"What the server gives for a single token are no log-probabilities: the probabilities add to {mass:.3f}.",
+            "Nothing can be held against them. See logprobs/well_formed.",
+            exchange,
+        )
     same = {(a.id, a.text) for a in listed}
     if token.logprob is not None and (token.id, token.text) not in same:
         listed.append(Alternative(token.id, token.text, token.logprob))

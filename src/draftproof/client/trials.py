@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -158,7 +159,8 @@ class _Trials:
         self.prompt = ids
         self.learn(token_prompts=True, token_ids=answer.token_ids is not None)
         if answer.tokens and answer.tokens[0].alternatives:
-            self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
+            with suppress(TargetError):  # values that are no logprobs: checks say so
+                self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
 
     def repetition(self) -> None:
         """Whether a seed gives its text again, and whether a batch gives the texts of its seeds: the first ones and the last."""
