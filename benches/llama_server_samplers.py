@@ -3,8 +3,8 @@
     python -m benches.llama_server_samplers [--kinds end,head] [--modes none] [--samplers xtc] [--answers 192] [--json FILE]
 
 One cell is one mode, kind and sampler setting: `--answers` answers of 12 tokens to each of three prompts (one repeats itself,
-for n-gram drafters), and up to `COUNTED` of six tokens to one, of which the first two are looked at. Every token after the first is judged against the exact law of its own context, samplers included, by the
-e-process of `sampling/distribution`. A cell is
+for n-gram drafters), and up to `COUNTED` of six tokens to one, of which the first two are looked at. Every token after the
+first is judged against the exact law of its own context, samplers included, by the e-process of `sampling/distribution`. A cell is
 
 * broken: the e-value reached 2/ALPHA, or a token came that the samplers exclude;
 * sound: no evidence, drafted tokens seen (or no drafter), and a bound on total variation of at most `TARGET_TV`, by

@@ -49,6 +49,7 @@ SERVERS: Mapping[str, Facts] = {
         "",
         vocabulary=8,
         slots=8,
+        reports_drafts=True,
         routes=("/completion", "/v1/completions", "/v1/chat/completions"),
         token_prompts=True,
         max_alternatives=8,

@@ -69,4 +69,6 @@ def test_every_module_of_a_family_is_registered() -> None:
             loaded = __import__(f"draftproof.checks.{family}.{module.name}", fromlist=["x"])
             if hasattr(loaded, "CHECK"):
                 found.add(f"{family}/{module.name}")
-    assert found == {c.name for c in (*CHECKS, *COMPARISONS)}, "add the missing one to CHECKS in draftproof/checks/__init__.py"
+    assert found == {c.name for c in (*CHECKS, *COMPARISONS)}, (
+        "add the missing one to CHECKS in draftproof/checks/__init__.py"
+    )

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftproof.core.candidates import Candidates, largest
+from draftproof.core.candidates import Candidates, Leading, largest
+from draftproof.core.chain import Chain
+from draftproof.core.sampling import Sampling
 
 
 @settings(deadline=None, max_examples=40)
@@ -39,3 +41,35 @@ def test_law_is_by_ascending_id() -> None:
     law = Candidates.of(np.log([0.1, 0.5, 0.4])).best(2).law()
     assert law.ids.tolist() == [1, 2]
     assert law.p == pytest.approx([5 / 9, 4 / 9], abs=1e-15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    size=st.sampled_from([5, 1024, 5000]),
+    known=st.integers(1, 60),
+    levels=st.sampled_from([3, 1000]),
+    sampling=st.sampled_from(
+        [
+            Sampling(temperature=0),
+            Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05),
+            Sampling(top_k=3, top_p=0.5, min_keep=2),
+            Sampling(top_p=0.9),
+            Sampling(min_p=0.2, temperature=1.5),
+            Sampling(top_k=20, typical_p=0.7),
+            Sampling(temperature=0.7, repeat_penalty=1.3, top_k=10),
+            Sampling(logit_bias=((1, 5.0),), top_k=4),
+        ]
+    ),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_what_is_known_of_the_largest_logits_changes_no_law(
+    size: int, known: int, levels: int, sampling: Sampling, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    row = (rng.integers(0, levels, size) * 8.0 / levels).astype(np.float32)
+    row[rng.random(size) < 0.1] = -np.inf
+    row[2] = 3.0
+    chain = Chain(sampling)
+    alone, helped = (chain.law(row, [1, 2], leading=leading) for leading in (None, Leading.of(row, known)))
+    np.testing.assert_array_equal(alone.ids, helped.ids)
+    np.testing.assert_array_equal(alone.p, helped.p)

@@ -19,6 +19,16 @@ def test_logprobs_are_those_of_the_whole_row(vocab: int) -> None:
     np.testing.assert_allclose(listed.values, raw[listed.ids], atol=2e-7)
 
 
+def test_logits_out_of_the_range_of_exponentials_and_rows_with_nan() -> None:
+    row = np.linspace(-900, 700, 5000, dtype=np.float32)
+    assert logsumexp(row) == pytest.approx(float(np.logaddexp.reduce(row.astype(np.float64))), rel=1e-6)
+    assert logsumexp(row - 1500) == pytest.approx(float(np.logaddexp.reduce(row.astype(np.float64) - 1500)), rel=1e-6)
+    row[4000] = np.nan
+    for alternatives in (0, 10):
+        with pytest.raises(ValueError, match="not numbers"):
+            Report(alternatives).describe(3, Origin.PLAIN, 0, row, None)
+
+
 def test_more_alternatives_than_tokens_are_all_tokens() -> None:
     row = np.zeros(3, dtype=np.float32)
     listed = Report(10).describe(0, Origin.PLAIN, 0, row, None).alternatives

@@ -24,17 +24,27 @@ COLUMNS = (
     "logprobs/streaming",
     "sampling/distribution",
     "sampling/greedy_parity",
+    "sampling/parameters",
+    "sampling/structure",
+    "sampling/temperature",
+    "sampling/unchanged",
     "self_report/speculation_reported",
     "self_report/speculation_switch",
+    "self_report/silent_bypass",
+    "self_report/accounting",
+    "self_report/acceptance_rule",
 )
+SAMPLED_TRULY = (PASS, PASS, PASS, PASS, PASS, NA)
+COIN_TOSSED = (FAIL, FAIL, FAIL, FAIL, INCONCLUSIVE, NA)
+"""Drafts are accepted by coin toss: the tokens follow no temperature at all."""
 EXPECTED = {
-    "no draft": (PASS, PASS, PASS, PASS, PASS, PASS, NA),
-    "draft-simple": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "draft-simple, probabilistic": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "ngram-simple": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "ngram-mod": (FAIL, FAIL, FAIL, PASS, PASS, FAIL, NA),
-    "synth_len": (FAIL, FAIL, FAIL, FAIL, FAIL, FAIL, NA),
-    "synth_rates": (FAIL, FAIL, FAIL, FAIL, FAIL, FAIL, NA),
+    "no draft": (PASS, PASS, PASS, *SAMPLED_TRULY, PASS, NA, PASS, PASS, NA),
+    "draft-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, PASS),
+    "draft-simple, probabilistic": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, PASS),
+    "ngram-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, NA),
+    "ngram-mod": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, FAIL, NA),
+    "synth_len": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL, INCONCLUSIVE),
+    "synth_rates": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL, INCONCLUSIVE),
 }
 
 
@@ -60,12 +70,21 @@ def test_every_mode_gets_its_verdicts(mode: str, pair: tuple[Path, Path], tmp_pa
     assert found["self_report/speculation_observed"] is PASS
     assert observed.startswith("not seen" if mode == "no draft" else "on")
     assert report.exit_code == (0 if mode == "no draft" else 1)
-    assert found["randomness/seeds"] is PASS
+    assert {found[name] for name in found if name.startswith("randomness/")} == {PASS}
     assert found["stopping/budget"] is PASS
     assert found["stopping/stop_string"] is PASS, summary(report, "stopping/stop_string")
     assert found["logprobs/encoding"] is PASS, summary(report, "logprobs/encoding")
     assert found["logprobs/prompt"] is NA
     assert summary(report, "logprobs/prompt").startswith("not offered, without a word")
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule"),
+    [("draft-simple", "p(argmax q)"), ("draft-simple, probabilistic", "1 - TV(p, q)"), ("ngram-mod", "")],
+)
+def test_the_rule_of_acceptance_is_told(mode: str, rule: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    report = audited(mode, pair, tmp_path, Effort.QUICK, ("self_report/acceptance_rule",))
+    assert rule in summary(report, "self_report/acceptance_rule")
 
 
 @pytest.mark.parametrize("mode", ["synth_len", "synth_rates"])

@@ -57,4 +57,5 @@ def test_our_own_server_is_sound(mode: str, pair: tuple[Path, Path], tmp_path: P
     verdicts = {o.check: o.judgement.verdict for o in report.outcomes}
     expected = Verdict.NOT_APPLICABLE if mode == "no draft" else Verdict.PASS
     assert verdicts["self_report/speculation_switch"] is expected, told
+    assert verdicts["sampling/unchanged"] is expected, told
     assert verdicts["logprobs/prompt"] is Verdict.PASS, told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import encoding, placeholder, presence, prompt, rescored, streaming, units, well_formed
 from draftproof.checks.randomness import batch_mates, concurrency, history, seeds
-from draftproof.checks.sampling import distribution, greedy_parity, parameters, temperature
+from draftproof.checks.sampling import distribution, greedy_parity, parameters, structure, temperature, unchanged
 from draftproof.checks.self_report import (
     acceptance_rule,
     accounting,
@@ -28,7 +28,9 @@ CHECKS: tuple[AnyCheck, ...] = (
     greedy_parity.CHECK,
     distribution.CHECK,
     parameters.CHECK,
+    structure.CHECK,
     temperature.CHECK,
+    unchanged.CHECK,
     seeds.CHECK,
     history.CHECK,
     concurrency.CHECK,

@@ -63,6 +63,11 @@ def ordinary(probe: Probe, n: int) -> list[Prompt]:
     return [_as_ids(probe, text) for text in ORDINARY[:n]]
 
 
+FEW_ROWS = 62
+"""Tokens of a prompt that is worked out by the same kernels as a draft: from 64 rows on, libraries take others. Room for a
+draft of 48 tokens after a match of 12."""
+
+
 def longer(probe: Probe) -> Prompt:
     """All five ordinary texts in one: about 50 tokens, hardly one of them foreseeable."""
     return _as_ids(probe, " ".join(ORDINARY))
@@ -83,8 +88,8 @@ def private(probe: Probe, n: int) -> list[tuple[str, Prompt]]:
     """
     if is_small(probe):
         return [("", letters(probe, BLOCK // 2, 90 + i) * 2) for i in range(n)]
-    texts = [(word, f"The code word is {word}. " * 4 + "The code word is") for word in MARKERS[:n]]
-    return [(word, _as_ids(probe, text)) for word, text in texts]
+    texts = [(word, f"{word}, {LIST}.\n" * 5 + f"{word},") for word in MARKERS[:n]]
+    return [(word, _as_ids(probe, text)[-FEW_ROWS:] if probe.facts.token_prompts else text) for word, text in texts]
 
 
 def _as_ids(probe: Probe, text: str) -> Prompt:
@@ -98,7 +103,7 @@ def quoted(text: str) -> str:
     return f'root ::= "{escaped}"'
 
 
-def _letter_names(probe: Probe) -> dict[int, str]:
+def letter_names(probe: Probe) -> dict[int, str]:
     """The texts of a small vocabulary, whatever the values beside them; {} where the server does not list it."""
     answer = probe.once([Ask(letters(probe, 4, 3), 1, probe.facts.max_alternatives, seed=0)])[0]
     listed = [(a.id, a.text) for token in answer.tokens[:1] for a in token.alternatives or ()]
@@ -112,7 +117,7 @@ def _copy(probe: Probe) -> tuple[Prompt, str] | None:
         return None
     if not is_small(probe):
         return _as_ids(probe, COPIED), quoted(LINE)
-    names = _letter_names(probe)
+    names = letter_names(probe)
     block = letters(probe, BLOCK, 81)
     if not all(names.get(i, "").isalnum() for i in block):
         return None
@@ -129,7 +134,7 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
     if not is_chat(route) or isinstance(ask.prompt, str):
         return replace(ask, route=route)
     if is_small(probe):
-        names = _letter_names(probe)
+        names = letter_names(probe)
         if not all(i in names for i in ask.prompt):
             return None
         return replace(ask, route=route, prompt="".join(names.get(i, "") for i in ask.prompt))
@@ -151,21 +156,3 @@ def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float)
         copy = Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)
         asks += [copy, replace(copy, seed=8)]  # another seed, another Ask: `Probe.once` sends both
     return asks
-
-
-SHARED_TOKENS = 48
-SHARED_ALTERNATIVES = 5
-
-
-def shared(probe: Probe, temperature: float) -> list[Ask]:
-    """The requests of `forcing` whose answers several checks read (`Probe.once`): with logprobs, prompts worked out anew."""
-    wanted = min(SHARED_ALTERNATIVES, probe.facts.max_alternatives)
-    asks = forcing(probe, tokens=SHARED_TOKENS, alternatives=wanted, temperature=temperature)
-    return [replace(ask, extra=probe.facts.uncached) for ask in asks]
-
-
-def elsewhere(probe: Probe) -> list[Ask]:
-    """The repeating prompt of `shared` at temperature 0 on every further route that can be given it."""
-    ask = shared(probe, 0.0)[1]
-    routed = (on_route(probe, ask, route) for route in probe.facts.routes[1:])
-    return [ask for ask in routed if ask is not None]

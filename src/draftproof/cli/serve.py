@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import logging
 import sys
@@ -56,6 +57,7 @@ def serve(**given: Any) -> None:
     )
     from draftproof.server.listening import listen
 
+    gc.disable()  # until it serves: none of what is imported and loaded is garbage
     with listen(given["host"], given["port"]) as listening:
         # the web framework takes as long to import as a small model to load, which is not done in Python
         threading.Thread(target=_import_early, daemon=True).start()

@@ -64,10 +64,10 @@ def _completion(
 
 
 def _echoed(ask: Ask, entries: Sequence[TokenRecord], counts: Mapping[str, int | None]) -> int:
-    """How many entries are the prompt's: all but those of the generated tokens, of which the last, an end token, may have none."""
+    """How many entries are the prompt's: none where there are no more than generated tokens, else as many as it has tokens."""
     made, prompt = counts.get("completion_tokens"), counts.get("prompt_tokens")
     made = ask.max_tokens if made is None else made
-    if prompt is not None and len(entries) - prompt in (made, made - 1):
+    if prompt is not None and max(prompt, made + 1) <= len(entries) <= prompt + ask.max_tokens:
         return prompt
     return max(0, len(entries) - made)
 

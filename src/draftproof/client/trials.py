@@ -214,10 +214,13 @@ class _Trials:
         if self.route not in self.dialect.grammar_routes or len(set(self.texts)) < 2:
             return
         forced = self.texts[0]
-        other = next(i for i, text in enumerate(self.texts) if text != forced)
+        # One token, where the seeds differ in it: it is not drafted, so that a grammar which drafts break is still seen.
+        apart = [i for i, text in enumerate(self.texts) if text[:1] != forced[:1]]
+        other = apart[0] if apart else next(i for i, text in enumerate(self.texts) if text != forced)
         # Repeated without end: a model without an end token has nothing to say once a grammar is satisfied.
         grammar = f"root ::= ({json.dumps(forced)})+"
-        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED + other, grammar=grammar))[0]
+        tokens = 1 if apart else _TOKENS
+        answer = self.ask(Ask(self.prompt, tokens, seed=_SEED + other, grammar=grammar))[0]
         together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
         self.learn(grammar=bool(answer.error is None and together))
 

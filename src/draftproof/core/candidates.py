@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftproof.core.law import Ids, Law, TokenLaw
 
-_COLUMNS = 1024
+_COLUMNS = 512
 _SMALL = 4096
 
 
@@ -21,12 +23,28 @@ def largest(values: NDArray[np.floating], n: int) -> Ids:
         if n <= _COLUMNS:
             # every column maximum is a value, so at least n values reach the n-th largest column maximum
             peaks = values[: size - size % _COLUMNS].reshape(-1, _COLUMNS).max(axis=0)
-            floor = np.partition(peaks, _COLUMNS - n)[_COLUMNS - n]
+            peaks.sort()
+            floor = peaks[_COLUMNS - n]
         else:
             floor = np.partition(values, size - n)[size - n]
-        places = np.flatnonzero(values >= floor)
-        return places[np.argsort(-values[places], kind="stable")][:n]
-    return np.argsort(-values, kind="stable")[:n]
+        (found,) = (values >= floor).nonzero()
+        places: Ids = found[(-values[found]).argsort(kind="stable")[:n]]
+        return places
+    order: Ids = (-values).argsort(kind="stable")
+    return order[:n]
+
+
+class Leading(NamedTuple):
+    """The largest logits of a row, best first, of equals the lower id first. ids: int64[n]; logits: float64[n]."""
+
+    ids: Ids
+    logits: Law
+
+    @classmethod
+    def of(cls, row: NDArray[np.floating], n: int) -> Self:
+        """The n largest of a row float[vocab]; all where there are fewer. NaN is not seen."""
+        ids = largest(row, n)
+        return cls(ids, row[ids].astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +53,7 @@ class Candidates:
 
     ids: int64[n] without repetition, None for all ids in order. logits: floating[n]; float32 only while all ids are there.
     `size` is how many candidates llama.cpp counts here: it keeps tokens whose logit became -inf. `ordered`: best first.
+    leading: the largest of them, while all ids are there and somebody has looked for them.
     """
 
     logits: NDArray[np.floating]
@@ -42,16 +61,32 @@ class Candidates:
     size: int
     vocab: int
     ordered: bool = False
+    leading: Leading | None = None
 
     @classmethod
-    def of(cls, logits: NDArray[np.floating]) -> Candidates:
+    def of(cls, logits: NDArray[np.floating], leading: Leading | None = None) -> Candidates:
         """All tokens of a row float[vocab]."""
-        return cls(logits, None, len(logits), len(logits))
+        return cls(logits, None, len(logits), len(logits), leading=leading)
+
+    @property
+    def top(self) -> float:
+        """The largest logit; NaN when one of them is, as far as they were looked at."""
+        known = self.leading.logits if self.leading is not None else self.logits if self.ordered else None
+        if known is not None:
+            return float(known[0]) if len(known) else math.nan
+        return float(self.logits.max())
+
+    @property
+    def argmax(self) -> int:
+        """The token with the largest logit; of equals the lowest id."""
+        if self.ids is None:
+            return int(self.logits.argmax() if self.leading is None else self.leading.ids[0])
+        return int(self.ids[self.logits == self.top].min())
 
     def keep(self, places: Ids, *, size: int | None = None, ordered: bool = False) -> Candidates:
         """Only the candidates at `places`, in that order, with logits in float64; those at -inf drop out but are counted."""
         logits = self.logits[places].astype(np.float64)
-        if not np.isfinite(logits).all():
+        if logits.min(initial=0.0) == -np.inf:
             finite = np.isfinite(logits)
             size, places, logits = len(places) if size is None else size, places[finite], logits[finite]
         ids = places if self.ids is None else self.ids[places]
@@ -67,14 +102,21 @@ class Candidates:
     def best(self, n: int) -> Candidates:
         """The n largest, best first, counted as min(n, size)."""
         if self.ordered or self.ids is not None:
-            c = self.sort()
-            return c.keep(np.arange(min(n, len(c.logits))), size=min(n, self.size), ordered=True)
-        return self.keep(largest(self.logits, n), size=min(n, self.size), ordered=True)
+            return self.sort().head(n, size=min(n, self.size))
+        known, size = self.leading, min(n, self.size)
+        if known is not None and len(known.ids) >= n and known.logits[n - 1] > -math.inf:
+            return Candidates(known.logits[:n], known.ids[:n], size, self.vocab, ordered=True)
+        return self.keep(largest(self.logits, n), size=size, ordered=True)
+
+    def head(self, n: int, *, size: int | None = None) -> Candidates:
+        """The first n of ordered candidates."""
+        assert self.ids is not None
+        ids = self.ids[:n]
+        return Candidates(self.logits[:n], ids, len(ids) if size is None else size, self.vocab, ordered=True)
 
     def probabilities(self) -> Law:
         """float64[n]: softmax of the logits."""
-        x = self.logits.astype(np.float64)
-        x -= x.max()
+        x: Law = np.subtract(self.logits, self.top, dtype=np.float64)
         np.exp(x, out=x)
         x /= x.sum()
         return x
@@ -83,5 +125,5 @@ class Candidates:
         """The softmax, as a law over ids."""
         if self.ids is None:
             return TokenLaw.of(self.probabilities())
-        order = np.argsort(self.ids)
+        order = self.ids.argsort()
         return TokenLaw(self.ids[order], self.probabilities()[order], self.vocab)

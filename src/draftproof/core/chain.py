@@ -5,13 +5,14 @@ Equal in law to llama.cpp's chain: its order, its parameter names, its way at ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from draftproof.core import mirostat, truncation
-from draftproof.core.candidates import Candidates
+from draftproof.core.candidates import Candidates, Leading
 from draftproof.core.law import TokenLaw
 from draftproof.core.repetition import dry, penalise
 from draftproof.core.sampling import Sampling
@@ -23,6 +24,16 @@ _TRUNCATIONS: dict[str, Callable[[Candidates, Sampling], Candidates]] = {
     "top_p": lambda c, s: truncation.top_p(c, s.top_p, s.min_keep),
     "min_p": lambda c, s: truncation.min_p(c, s.min_p, s.min_keep),
     "xtc": lambda c, s: truncation.xtc(c, s.xtc_threshold, s.min_keep),
+}
+_OFF: dict[str, Callable[[Sampling], bool]] = {
+    "penalties": lambda s: s.repeat_penalty == 1 and not s.presence_penalty and not s.frequency_penalty,
+    "dry": lambda s: not s.dry_multiplier,
+    "top_n_sigma": lambda s: s.top_n_sigma <= 0,
+    "top_k": lambda s: s.top_k <= 0,
+    "typ_p": lambda s: s.typical_p >= 1,
+    "top_p": lambda s: s.top_p >= 1,
+    "min_p": lambda s: s.min_p <= 0,
+    "temperature": lambda s: s.temperature == 1 and s.dynatemp_range <= 0,
 }
 _KEEP_THE_BEST = {"top_n_sigma", "top_k", "top_p", "min_p", "xtc", "temperature"}
 _REPETITIONS = {"penalties": penalise, "dry": dry}
@@ -40,19 +51,15 @@ def _biased(logits: NDArray[np.floating], sampling: Sampling) -> NDArray[np.floa
 def cool(c: Candidates, temperature: float) -> Candidates:
     """Logits divided by the temperature; at 0 and below only the largest stays (of equals the lowest id)."""
     if temperature <= 0:
-        place = np.array([c.logits.argmax()])
-        if c.ids is not None:
-            ties = np.flatnonzero(c.logits == c.logits[place])
-            place = ties[[np.argmin(c.ids[ties])]]
-        return c.keep(place, size=c.size, ordered=True)
-    return Candidates(c.logits.astype(np.float64) / temperature, c.ids, c.size, c.vocab, c.ordered)
+        return Candidates(np.array([c.top]), np.array([c.argmax]), c.size, c.vocab, ordered=True)
+    return Candidates(np.divide(c.logits, temperature, dtype=np.float64), c.ids, c.size, c.vocab, c.ordered)
 
 
 def temperature(c: Candidates, sampling: Sampling) -> Candidates:
     """Temperature, or with `dynatemp_range` one that follows the entropy of the candidates."""
     reach = sampling.dynatemp_range
     if reach <= 0:
-        return c if sampling.temperature == 1 else cool(c, sampling.temperature)
+        return cool(c, sampling.temperature)
     if c.size <= 1:
         return c
     p = c.probabilities()
@@ -60,6 +67,59 @@ def temperature(c: Candidates, sampling: Sampling) -> Candidates:
     share = float(-(p * np.log(p)).sum() / np.log(c.size))
     low = max(0.0, sampling.temperature - reach)
     return cool(c, low + (sampling.temperature + reach - low) * max(share, 0.0) ** sampling.dynatemp_exponent)
+
+
+class Chain:
+    """The samplers that one `Sampling` switches on.
+
+    `leading` is how many of the largest logits are all that it looks at; 0: it looks at the whole row.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
+        active = [name for name in sampling.samplers if not (name in _OFF and _OFF[name](sampling))]
+        first = next((i for i, name in enumerate(active) if name not in _REPETITIONS), len(active))
+        self._first, self._rest = active[:first], active[first:]
+        self._one_hot = sampling.greedy and _KEEP_THE_BEST.issuperset(self._rest)
+        self.leading = 0
+        if not (sampling.mirostat or sampling.logit_bias or self._first):
+            top_k = sampling.top_k if self._rest[:1] == ["top_k"] else 0
+            self.leading = 1 if self._one_hot else top_k
+
+    def law(
+        self,
+        logits: NDArray[np.floating],
+        context: Sequence[int],
+        *,
+        excluding: bool = False,
+        mu: float | None = None,
+        leading: Leading | None = None,
+    ) -> TokenLaw:
+        """The law p after all samplers.
+
+        logits: float[vocab], not mutated. context: all tokens before the position. excluding: how XTC's coin fell here.
+        mu: mirostat's state in bits, None at the first token. leading: of these logits, any number, where it is known.
+        Raises ValueError when no token is left.
+        """
+        sampling = self.sampling
+        x = _biased(logits, sampling)
+        if sampling.mirostat:
+            c = _possible(x)
+            c = c if sampling.temperature == 1 else cool(c, sampling.temperature)
+            return mirostat.truncate(c, mirostat.first_mu(sampling) if mu is None else mu, sampling).law()
+        for name in self._first:
+            x = _REPETITIONS[name](x, context, sampling)
+        c = _possible(x, leading if x is logits else None)
+        if self._one_hot and not excluding:
+            return TokenLaw.one_hot(c.argmax, c.vocab)
+        for name in self._rest:
+            if name == "temperature":
+                c = temperature(c, sampling)
+            elif name in _REPETITIONS:
+                c = _late(c, name, context, sampling)
+            elif name != "xtc" or excluding:
+                c = _TRUNCATIONS[name](c, sampling)
+        return c.law()
 
 
 def law(
@@ -70,37 +130,15 @@ def law(
     excluding: bool = False,
     mu: float | None = None,
 ) -> TokenLaw:
-    """The law p after all samplers.
-
-    logits: float[vocab], not mutated. context: all tokens before the position. excluding: how XTC's coin fell here.
-    mu: mirostat's state in bits, None at the first token.
-    Raises ValueError when no token is left.
-    """
-    x = _biased(logits, sampling)
-    if sampling.mirostat:
-        c = _possible(x)
-        c = c if sampling.temperature == 1 else cool(c, sampling.temperature)
-        return mirostat.truncate(c, mirostat.first_mu(sampling) if mu is None else mu, sampling).law()
-    order = list(sampling.samplers)
-    while order and order[0] in _REPETITIONS:
-        x = _REPETITIONS[order.pop(0)](x, context, sampling)
-    c = _possible(x)
-    if sampling.greedy and not excluding and _KEEP_THE_BEST.issuperset(order):
-        return cool(c, 0).law()
-    for name in order:
-        if name == "temperature":
-            c = temperature(c, sampling)
-        elif name in _REPETITIONS:
-            c = _late(c, name, context, sampling)
-        elif name != "xtc" or excluding:
-            c = _TRUNCATIONS[name](c, sampling)
-    return c.law()
+    """`Chain.law` for a single row."""
+    return Chain(sampling).law(logits, context, excluding=excluding, mu=mu)
 
 
-def _possible(logits: NDArray[np.floating]) -> Candidates:
-    if not np.isfinite(logits.max()):
+def _possible(logits: NDArray[np.floating], leading: Leading | None = None) -> Candidates:
+    c = Candidates.of(logits, leading)
+    if not math.isfinite(c.top):
         raise ValueError("no token is left: every logit is -inf (logit_bias bans the whole vocabulary?)")
-    return Candidates.of(logits)
+    return c
 
 
 def _late(c: Candidates, name: str, context: Sequence[int], sampling: Sampling) -> Candidates:

@@ -42,7 +42,7 @@ class Coin(Protocol):
 
 def _total(weights: Law) -> Law:
     """float64[n]: running sums. Raises ValueError when nothing can be picked."""
-    sums: Law = np.cumsum(weights)
+    sums: Law = weights.cumsum()
     if not sums[-1] > 0:
         raise ValueError("nothing to pick from: every weight is 0")
     return sums
@@ -51,7 +51,7 @@ def _total(weights: Law) -> Law:
 def _invert(weights: Law, u: float) -> int:
     """The first place where the running sum exceeds u times the total; u in [0, 1). Never one of weight 0."""
     sums = _total(weights)
-    place = int(np.searchsorted(sums, u * sums[-1], side="right"))
+    place = int(sums.searchsorted(u * sums[-1], side="right"))
     return place if place < len(sums) else int(np.flatnonzero(weights)[-1])  # u * total was rounded up to the total
 
 

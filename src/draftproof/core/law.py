@@ -33,6 +33,10 @@ def _all_ids(vocab: int) -> Ids:
     return ids
 
 
+_CERTAIN: Law = np.ones(1)
+_CERTAIN.flags.writeable = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLaw:
     """A law over the ids 0 .. vocab-1: `p[i]` is the probability of `ids[i]`; an id that is not listed has probability 0.
@@ -52,13 +56,13 @@ class TokenLaw:
     @classmethod
     def one_hot(cls, token: int, vocab: int) -> Self:
         """All probability on one token."""
-        return cls(np.array([token], dtype=np.int64), np.ones(1), vocab)
+        return cls(np.array([token], dtype=np.int64), _CERTAIN, vocab)
 
     def at(self, token: int) -> float:
         """Probability of one token."""
         if len(self.ids) == self.vocab:
             return float(self.p[token])
-        place = int(np.searchsorted(self.ids, token))
+        place = int(self.ids.searchsorted(token))
         return float(self.p[place]) if place < len(self.ids) and self.ids[place] == token else 0.0
 
     def on(self, ids: Ids) -> Law:
@@ -78,4 +82,4 @@ class TokenLaw:
     @property
     def argmax(self) -> int:
         """The most likely token; of equals the lowest id."""
-        return int(self.ids[np.argmax(self.p)])
+        return int(self.ids[self.p.argmax()])

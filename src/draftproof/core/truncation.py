@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from draftproof.core.candidates import Candidates
@@ -42,6 +44,9 @@ def top_p(c: Candidates, mass: float, min_keep: int) -> Candidates:
     """Nucleus sampling (Holtzman et al. 2020, arXiv 1904.09751): the fewest largest tokens that reach `mass`."""
     if mass >= 1:
         return c
+    if c.ordered:
+        reached = np.exp(c.logits - c.logits[0]).cumsum()
+        return c.head(max(int(reached.searchsorted(mass * reached[-1])) + 1, min_keep))
     wanted = mass * _mass(c)
     n = max(256, min_keep)
     while True:
@@ -51,7 +56,7 @@ def top_p(c: Candidates, mass: float, min_keep: int) -> Candidates:
             break
         n *= 8
     enough = max(int(np.searchsorted(reached, wanted, side="left")) + 1, min_keep)
-    return head.keep(np.arange(min(enough, len(reached))), ordered=True)
+    return head.head(enough)
 
 
 def _mass(c: Candidates) -> float:
@@ -64,10 +69,13 @@ def min_p(c: Candidates, share: float, min_keep: int) -> Candidates:
     """Tokens at least `share` times as likely as the likeliest."""
     if share <= 0:
         return c
-    places = np.flatnonzero(c.logits >= np.float64(c.logits.max()) + np.log(share))
+    floor = c.top + math.log(share)
+    if c.ordered:
+        return c.head(max(int(np.count_nonzero(c.logits >= floor)), min_keep))
+    places = np.flatnonzero(c.logits >= floor)
     if len(places) < min_keep:
         return c.best(min_keep)
-    return c.keep(places, ordered=c.ordered)
+    return c.keep(places)
 
 
 def xtc(c: Candidates, threshold: float, min_keep: int) -> Candidates:

@@ -110,6 +110,10 @@ class Backend(Protocol):
         """The largest n for which a batch of n tokens gives bit for bit the logits of n batches of one; at least 1."""
         ...
 
+    def exact_rows(self, at_most: int) -> int:
+        """The largest such n <= at_most; above `max_rows_exact` only sizes that were tried count, those between do not."""
+        ...
+
     def sequence(self) -> Sequence:
         """A new, empty sequence. Raises ContextFull when the backend can hold no further one."""
         ...

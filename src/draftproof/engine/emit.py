@@ -10,10 +10,12 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from draftproof.core.candidates import largest
+from draftproof.core.candidates import Leading, largest
 from draftproof.core.law import Ids, Law, TokenLaw
 
 _SMALL = 4096
+_FITS = 60.0
+"""Logits up to here have a sum of exponentials that is in the range of float32."""
 
 
 class Origin(StrEnum):
@@ -76,13 +78,14 @@ _scratch = _Scratch()
 
 def logsumexp(row: NDArray[np.floating], top: np.floating | None = None) -> float:
     """log sum exp of a row of logits, to about 1e-7. top: the largest of them, if it is known."""
-    if top is None:
-        top = row.max()
+    largest_logit = float(row.max() if top is None else top)
     if len(row) <= _SMALL:
         row = row.astype(np.float64)
-    x = np.subtract(row, top, out=_scratch.like(row))
-    np.exp(x, out=x)
-    return float(top) + math.log(x.sum(dtype=np.float64 if len(x) <= _SMALL else None))
+    x = _scratch.like(row)
+    if abs(largest_logit) < _FITS:
+        return math.log(np.exp(row, out=x).sum())
+    np.subtract(row, largest_logit, out=x)
+    return largest_logit + math.log(np.exp(x, out=x).sum())
 
 
 def top_of(p: TokenLaw, n: int) -> Listed:
@@ -101,20 +104,34 @@ class Report:
     rows: bool = False
 
     def describe(
-        self, token: int, origin: Origin, position: int, row: NDArray[np.float32], p: TokenLaw | None
+        self,
+        token: int,
+        origin: Origin,
+        position: int,
+        row: NDArray[np.float32],
+        p: TokenLaw | None,
+        leading: Leading | None = None,
     ) -> Emitted:
-        """`token` with the numbers of its own row and law; nothing of it refers to `row` afterwards."""
-        ids = largest(row, self.alternatives) if self.alternatives > 0 else None
-        top = None if ids is None else row[ids[0]]
-        normaliser = logsumexp(row, top) if self.alternatives >= 0 else np.nan
+        """`token` with the numbers of its own row and law; nothing of it refers to `row` afterwards.
+
+        leading: the largest logits, at least `alternatives` of them, where they are known. Raises ValueError for NaN.
+        """
+        n = self.alternatives
+        if leading is None and n > 0:
+            leading = Leading.of(row, n)
+        normaliser = math.nan
+        if n >= 0:
+            normaliser = logsumexp(row, None if leading is None else leading.logits[0])
+            if math.isnan(normaliser):
+                raise ValueError("the model's logits are not numbers")
         return Emitted(
             token,
             origin,
             position,
             float(row[token]) - normaliser,
             None if p is None else p.at(token),
-            None if ids is None else Listed(ids, row[ids].astype(np.float64) - normaliser),
-            top_of(p, self.alternatives) if p is not None and self.post_sampling and self.alternatives > 0 else None,
+            None if leading is None or n <= 0 else Listed(leading.ids[:n], leading.logits[:n] - normaliser),
+            top_of(p, n) if p is not None and self.post_sampling and n > 0 else None,
             row.copy() if self.rows else None,
         )
 

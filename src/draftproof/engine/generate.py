@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from draftproof.core.candidates import Leading
 from draftproof.core.coin import Coin, RngCoin
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import NEUTRAL, Sampling
@@ -109,6 +110,8 @@ class Generation:
         self._n_max = n_max
         self._coin: Coin = coin or RngCoin(job.seed)
         self._shaper = Shaper(job.sampling, self._coin, self.context, constraint)
+        alternatives = job.report.alternatives
+        self._wanted = 0 if alternatives < 0 else max(alternatives, self._shaper.chain.leading)
         self._stops: tuple[Stop, ...] = (StopTokens(job.stops), *((stop,) if stop else ()))
         self._draft = NOTHING
         self._checkpoint: object = None
@@ -186,19 +189,28 @@ class Generation:
         emitted: list[Emitted] = []
         draft, rule = self._draft, self._rule
         for i, x in enumerate(draft.tokens):
-            p = self._shaper.law(rows[i])
+            leading = self._leading(rows[i])
+            p = self._shaper.law(rows[i], leading)
             decision = rule.decide(p, x, None if draft.q is None else draft.q[i], self._coin, len(self.context))
             origin = Origin.ACCEPTED if decision.accepted else Origin.RECOVERED
-            emitted.append(self._emit(decision.token, origin, rows[i], p))
+            emitted.append(self._emit(decision.token, origin, rows[i], p, leading))
             if self.finish or not decision.accepted:
                 return emitted
-        p = self._shaper.law(rows[-1])
+        leading = self._leading(rows[-1])
+        p = self._shaper.law(rows[-1], leading)
         token = rule.draw(p, self._coin, len(self.context))
-        emitted.append(self._emit(token, Origin.BONUS if draft.tokens else Origin.PLAIN, rows[-1], p))
+        emitted.append(self._emit(token, Origin.BONUS if draft.tokens else Origin.PLAIN, rows[-1], p, leading))
         return emitted
 
-    def _emit(self, token: int, origin: Origin, row: Rows, p: TokenLaw) -> Emitted:
-        emitted = self.job.report.describe(token, origin, len(self.context), row, p)
+    def _leading(self, row: Rows) -> Leading | None:
+        """The largest logits, looked for once for the samplers and the report; None where neither wants them alone.
+
+        Without a report the samplers look at the whole row themselves, and see NaN in it.
+        """
+        return Leading.of(row, self._wanted) if self._wanted else None
+
+    def _emit(self, token: int, origin: Origin, row: Rows, p: TokenLaw, leading: Leading | None) -> Emitted:
+        emitted = self.job.report.describe(token, origin, len(self.context), row, p, leading)
         self._shaper.advance(token)
         self.counters.emitted += 1
         self.finish = self._ended(token)

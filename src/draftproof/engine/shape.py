@@ -11,7 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from draftproof.core import chain, mirostat
+from draftproof.core import mirostat
+from draftproof.core.candidates import Leading
+from draftproof.core.chain import Chain
 from draftproof.core.coin import Coin
 from draftproof.core.law import Ids, TokenLaw
 from draftproof.core.sampling import Sampling
@@ -40,24 +42,28 @@ class Shaper:
         self, sampling: Sampling, coin: Coin, context: list[int], constraint: Constraint | None = None
     ) -> None:
         self.sampling = sampling
+        self.chain = Chain(sampling)
         self.context = context
         self._coin = coin
         self._constraint = constraint
         self._mu = mirostat.first_mu(sampling)
         self._p: TokenLaw | None = None
 
-    def law(self, logits: NDArray[np.floating]) -> TokenLaw:
-        """p at this position. logits: float[vocab], not mutated. Raises ValueError when no token is left."""
-        p = self._chain(logits, 0)
+    def law(self, logits: NDArray[np.floating], leading: Leading | None = None) -> TokenLaw:
+        """p at this position. logits: float[vocab], not mutated; leading: of these logits, where it is known.
+
+        Raises ValueError when no token is left.
+        """
+        p = self._chain(logits, 0, leading)
         if self._constraint is not None:
             p = self._constrained(logits, p, self._constraint)
         self._p = p
         return p
 
-    def _chain(self, logits: NDArray[np.floating], attempt: int) -> TokenLaw:
+    def _chain(self, logits: NDArray[np.floating], attempt: int, leading: Leading | None = None) -> TokenLaw:
         s = self.sampling
         excluding = s.has_xtc and self._coin.at("xtc", len(self.context), attempt).flip(s.xtc_probability)
-        return chain.law(logits, self.context, s, excluding=excluding, mu=self._mu)
+        return self.chain.law(logits, self.context, excluding=excluding, mu=self._mu, leading=leading)
 
     def _constrained(self, logits: NDArray[np.floating], p: TokenLaw, constraint: Constraint) -> TokenLaw:
         """llama.cpp draws from the chain, and if the token is not allowed once more from the chain over what is allowed."""

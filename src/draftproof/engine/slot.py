@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -25,19 +25,25 @@ from draftproof.engine.stop import Stop
 class Models:
     """What all slots share. `head` is the prediction head of the target.
 
-    `costs` None: rows are free, so drafts are as long as they may be.
+    `costs` is asked when something is to be drafted, and may then take its time; None: rows are free, so drafts are as long
+    as they may be.
     """
 
     target: Backend
     draft: Backend | None = None
     pool: NgramPool | None = None
-    costs: Costs | None = None
+    costs: Callable[[], Costs] | None = None
     head: Backend | None = None
 
     @property
     def helpers(self) -> dict[str, Backend]:
         """Those that read along in order to draft, by the fields' names."""
         return {name: b for name, b in (("draft", self.draft), ("head", self.head)) if b is not None}
+
+    def costs_of(self, speculation: Speculation) -> Costs | None:
+        """What rows cost, where it matters."""
+        matters = speculation.wanted and speculation.adaptive
+        return self.costs() if self.costs is not None and matters else None
 
     def setup(
         self, speculation: Speculation, sampling: Sampling, memories: Mapping[str, Memory] = MappingProxyType({})

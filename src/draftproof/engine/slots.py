@@ -61,7 +61,7 @@ class Slots:
         models = self.models
         lent = {name: Lent(memory) for name, memory in slot.helpers.items()}
         setup = models.setup(order.speculation, order.job.sampling, lent)
-        plan = make_plan(setup, models.costs)
+        plan = make_plan(setup, models.costs_of(order.speculation))
         generation = self.generation(
             models.target,
             slot.memory,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import Speculation
+from draftproof.engine.backend import Backend
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.drafter import Drafter
+from draftproof.engine.draft.exact import Exact
 from draftproof.engine.draft.kind import Kind, Setup
 from draftproof.engine.draft.none import NoDrafter
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
@@ -53,6 +55,19 @@ def why_not(kind_: Kind, setup: Setup, costs: Costs | None = None) -> str:
     return "" if policy.can_pay(longest) else "not even drafts that are accepted whole would pay here"
 
 
+def _anything(length: int) -> int:
+    return length
+
+
+def _fits(target: Backend, *, drawn: bool) -> Callable[[int], int]:
+    """The longest draft up to a given length whose rows are bit for bit those of single tokens.
+
+    Where drafts are drawn they end where they like, so every shorter one must be exact too.
+    """
+    most = target.max_rows_exact if drawn else 2**31
+    return lambda length: max(target.exact_rows(min(length + 1, most)) - 1, 0)
+
+
 def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     """Drafter and rule for a request.
 
@@ -67,8 +82,9 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     usable = [k for k in kinds if k.name not in refused]
     rule = rule_of(_automatic(sampling, usable) if asked.rule == "auto" else asked.rule)
     n_max = _UNBOUNDED if asked.n_max is None else asked.n_max
-    if asked.strict and n_max > setup.target.max_rows_exact - 1:
-        n_max = setup.target.max_rows_exact - 1
+    fits = _fits(setup.target, drawn=rule.draws_drafts) if asked.strict else _anything
+    if n_max > fits(n_max):
+        n_max = fits(n_max)
         reasons.append(f"at most {n_max} drafted tokens: larger batches are not bit for bit like single tokens")
     if asked.wanted and (refusal := rule.refuses(sampling)):
         return Plan(asked, (), rule_of("rejection"), NoDrafter(), 0, refusal)
@@ -76,10 +92,12 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         plain = rule if not rule.refuses(sampling) else rule_of("rejection")
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))
     setup = replace(setup, drawn=rule.draws_drafts)
-    drafters = [k.open(setup) for k in usable]
+    drafters: list[Drafter] = [k.open(setup) for k in usable]
+    if asked.strict:
+        drafters = [Exact(d, fits) for d in drafters]
     if asked.adaptive:
         known = costs or Costs()
-        policies = [LengthPolicy(replace(known, draft=k.cost(known)), n_max) for k in usable]
+        policies = [LengthPolicy(replace(known, draft=k.cost(known)), n_max, lambda n: fits(n) == n) for k in usable]
         drafters = [Paced(d, policy) for d, policy in zip(drafters, policies, strict=True)]
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
     return Plan(asked, tuple(k.name for k in usable), rule, drafter, n_max, "; ".join(reasons))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from draftproof.core.candidates import Leading
 from draftproof.core.law import TokenLaw
 from draftproof.engine.emit import Emitted, Listed, Origin, Report
 from draftproof.engine.slot import Models, Order
@@ -63,11 +64,17 @@ class Untrue(Report):
     told: list[Emitted] = field(default_factory=list)
 
     def describe(
-        self, token: int, origin: Origin, position: int, row: NDArray[np.float32], p: TokenLaw | None
+        self,
+        token: int,
+        origin: Origin,
+        position: int,
+        row: NDArray[np.float32],
+        p: TokenLaw | None,
+        leading: Leading | None = None,
     ) -> Emitted:
         assert self.order is not None
         assert self.models is not None
-        true = Report.describe(self, token, origin, position, row, p)
+        true = Report.describe(self, token, origin, position, row, p, leading)
         before = tuple(e for e in self.told if (e.origin is Origin.PROMPT) == (origin is Origin.PROMPT))
         self.told.append(true)
         return self.tell(Moment(true, before, row, p, self.order, self.models))

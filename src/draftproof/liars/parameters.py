@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from draftproof.core.candidates import Leading
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.engine.backend import Rows
@@ -23,12 +24,12 @@ class _Forgetful(Shaper):
     until = 0
     elsewhere: Sampling
 
-    def law(self, logits: NDArray[Any]) -> TokenLaw:
+    def law(self, logits: NDArray[Any], leading: Leading | None = None) -> TokenLaw:
         asked = self.sampling
         if len(self.context) < self.until:
             self.sampling = self.elsewhere
         try:
-            return super().law(logits)
+            return super().law(logits, leading)
         finally:
             self.sampling = asked
 

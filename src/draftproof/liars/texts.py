@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from draftproof.core.candidates import Leading
 from draftproof.core.law import TokenLaw
 from draftproof.engine.backend import Rows
 from draftproof.engine.emit import Emitted, Origin
@@ -21,8 +22,8 @@ def emitting(
     """Generations that emit instead(generation, token, origin, row)."""
 
     class Emitting(Generation):
-        def _emit(self, token: int, origin: Origin, row: Rows, p: TokenLaw) -> Emitted:
-            return super()._emit(instead(self, token, origin, row), origin, row, p)
+        def _emit(self, token: int, origin: Origin, row: Rows, p: TokenLaw, leading: Leading | None) -> Emitted:
+            return super()._emit(instead(self, token, origin, row), origin, row, p, leading)
 
     return Emitting
 

@@ -6,26 +6,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from draftproof import __version__
 from draftproof.core.errors import UsageError
 from draftproof.server.chat import PLAIN, ChatTemplate
 from draftproof.server.errors import Refusal, not_found, refusal
 from draftproof.server.guard import Guard
-from draftproof.server.openapi import describe_bodies
-from draftproof.server.routes import ROUTERS
-from draftproof.server.schema import (
-    ApplyTemplate,
-    ChatCompletion,
-    Detokenize,
-    NativeCompletion,
-    OpenAICompletion,
-    Tokenize,
-)
+from draftproof.server.openapi import document
+from draftproof.server.routes import GROUPS
 from draftproof.server.self_report import SelfReport
 from draftproof.server.state import State
 from draftproof.server.wire import answer
@@ -50,19 +41,21 @@ class Access:
 OPEN = Access()
 
 
-def create_app(worker: Worker, access: Access = OPEN) -> FastAPI:
+def create_app(worker: Worker, access: Access = OPEN) -> Starlette:
     """The server around a worker that was started. Raises UsageError for a chat template that is broken."""
     template = ChatTemplate(worker.served.template or PLAIN, worker.served.vocabulary)
-    app = FastAPI(title="draftproof serve", version=__version__, docs_url=None, redoc_url=None)
+    app = Starlette(routes=[route for group in GROUPS for route in group.starlette])
     app.state.draftproof = State(worker, template, SelfReport(worker, template, page=access.page), access.body_limit)
-    for router in ROUTERS:
-        app.include_router(router)
-    describe_bodies(app, (NativeCompletion, OpenAICompletion, ChatCompletion, Tokenize, Detokenize, ApplyTemplate))
+    app.add_route("/openapi.json", _description)
     app.add_exception_handler(UsageError, _refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Guard, keys=access.keys, origins=access.origins)
     return app
+
+
+async def _description(_: Request) -> Response:
+    return answer(document(route for group in GROUPS for route in group.described))
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from draftproof.engine.emit import Emitted, Listed
@@ -32,7 +33,9 @@ def _alternatives(listed: Listed | None, vocabulary: Vocabulary, name: str) -> l
     ]
 
 
+@lru_cache(maxsize=2**16)
 def _named(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Kept, for the likely tokens are named again and again: do not change it."""
     raw = vocabulary.piece(token, special=False)
     return {"id": token, "token": raw.decode("utf-8", "replace"), "bytes": list(raw)}
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from draftproof.core.errors import UsageError
-from draftproof.countable.catalogue import named
 from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.slot import Models
@@ -48,6 +47,8 @@ class Files:
 
 def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int = 0, draft: bool = True) -> Served:
     """A model of the catalogue, with its own draft. Raises UsageError for an unknown name."""
+    from draftproof.countable.catalogue import named  # it writes GGUF files too, and takes long to import
+
     pair = named(name)
     vocabulary = f"letters {pair.alphabet}"
     context = context or _TABLE_CONTEXT
@@ -77,5 +78,9 @@ def load_files(files: Files, defaults: Defaults = LLAMA_DEFAULTS, said: Callable
             f"Models in GGUF files need libllama ({error}).",
             f"Run: {sys.executable} -m pip install 'draftproof[serve]'",
         ) from error
-    served = load_llama.load(files, said or (lambda _: None))
-    return replace(served, defaults=defaults)
+    told = said or (lambda _: None)
+    served = replace(load_llama.load(files, told), defaults=defaults)
+    if defaults.speculation.wanted:
+        told("measuring what drafts cost")  # else the first request that speculates waits for it
+        served.models.costs_of(defaults.speculation)
+    return served

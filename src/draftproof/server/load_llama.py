@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _OUTPUTS = 64
 _ROWS_TESTED = 8
+_LONGER_TESTED = (16, 32, 49)
+"""The last verifies the longest draft of `ngram-simple`."""
 _ROWS_OF_DRAFT_TESTED = 2
 """A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
 
@@ -44,13 +47,14 @@ def load(files: Files, said: Callable[[str], None]) -> Served:
             draft = LlamaBackend(files.draft, _options(files, draft=True))
             check_vocabulary(target, draft)
         head = LlamaHead(target) if files.head else None
-        costs = _costs(target, draft, head) if files.measure else None
+        of_head = _seconds(target, head) if head and files.measure else 0.0
     except BaseException:
         target.close()
         if draft is not None:
             draft.close()
         raise
     model = target.model
+    costs = partial(_costs, target, draft, of_head) if files.measure else None
     return Served(
         name=files.alias or str(files.target),
         path=str(files.target),
@@ -78,17 +82,24 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     )
     rows = _ROWS_OF_DRAFT_TESTED if draft else _ROWS_TESTED
     strict, exact = files.strict and not draft, files.exact_prompts and not draft
-    return LlamaOptions(model, context, strict=strict, exact_prompts=exact, test_rows=rows, hidden=head)
+    longer = () if draft else _LONGER_TESTED
+    return LlamaOptions(
+        model, context, strict=strict, exact_prompts=exact, test_rows=rows, test_longer=longer, hidden=head
+    )
 
 
-def _costs(target: LlamaBackend, draft: LlamaBackend | None, head: LlamaHead | None) -> Costs:
-    """From the tests that the models went through when they were loaded; only the head has to be timed."""
-    of_head = 0.0
-    if head is not None:
-        followed = target.sequence()
-        of_head = time_rows(head)
-        followed.close()
-    return Costs(target.row_test.seconds, draft.row_test.seconds[0] if draft else 0.0, of_head)
+def _seconds(target: LlamaBackend, head: LlamaHead) -> float:
+    """What a token of the head costs. Needs a sequence of the target that is free."""
+    followed = target.sequence()
+    seconds = time_rows(head)
+    followed.close()
+    return seconds
+
+
+def _costs(target: LlamaBackend, draft: LlamaBackend | None, of_head: float) -> Costs:
+    """From the tests of rows, which are made when they are asked for."""
+    test = target.row_test
+    return Costs(test.seconds, draft.row_test.seconds[0] if draft else 0.0, of_head, tuple(test.longer.items()))
 
 
 def _cache_type(name: str) -> CacheType:
@@ -99,10 +110,8 @@ def _cache_type(name: str) -> CacheType:
         raise UsageError(f'There is no cache type "{name}".', f"Known: {known}.") from error
 
 
-def _about(backend: LlamaBackend, costs: Costs | None) -> About:
+def _about(backend: LlamaBackend, costs: Callable[[], Costs] | None) -> About:
     model = backend.model
-    rows = [round(1000 * s, 3) for s in costs.rows] if costs else []
-    draft_ms = round(1000 * (costs.draft or costs.head), 3) if costs else None
     return About(
         ftype=model.description.split(" ", 2)[-1],
         n_ctx_train=model.trained_context,
@@ -110,8 +119,20 @@ def _about(backend: LlamaBackend, costs: Costs | None) -> About:
         n_params=model.parameters,
         size=model.size_bytes,
         vocab_type=int(model.library.lib.llama_vocab_type(model.vocab.pointer)),
-        notes={"ms_of_rows": rows, "ms_of_draft_token": draft_ms, "library": model.library.source},
+        notes=partial(_notes, model.library.source, costs),
     )
+
+
+def _notes(source: str, costs: Callable[[], Costs] | None) -> dict[str, object]:
+    if costs is None:
+        return {"ms_of_rows": [], "ms_of_draft_token": None, "library": source}
+    found = costs()
+    return {
+        "ms_of_rows": [round(1000 * s, 3) for s in found.rows],
+        "ms_of_more_rows": {str(n): round(1000 * s, 3) for n, s in found.more},
+        "ms_of_draft_token": round(1000 * (found.draft or found.head), 3),
+        "library": source,
+    }
 
 
 class _Allowed:

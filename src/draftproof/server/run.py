@@ -67,6 +67,7 @@ class Server(uvicorn.Server):
         self._url = url_of(listening)
         self.worker.start()
         gc.freeze()
+        gc.enable()
         try:
             self.run(sockets=[listening])
         finally:

@@ -36,9 +36,9 @@ class SelfReport:
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
         served, asked = self.served, self.served.defaults.speculation
-        setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs
         if not asked.wanted:
             return ()
+        setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs_of(asked)
         return tuple(t for t in asked.types if t != "none" and not why_not(kind(t), setup, costs))
 
     def _defaults(self) -> Settings:
@@ -75,7 +75,7 @@ class SelfReport:
                 "strict_at_temperature_0": served.strict_greedy,
                 "max_rows_exact": served.models.target.max_rows_exact,
                 "can_truncate": served.models.target.can_truncate,
-                **served.about.notes,
+                **served.about.notes(),
             },
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
@@ -30,8 +30,8 @@ class About:
     n_params: int = 0
     size: int = 0
     vocab_type: int = 0
-    notes: Mapping[str, object] = field(default_factory=dict)
-    """What was measured at start-up, for /props."""
+    notes: Callable[[], Mapping[str, object]] = dict
+    """What was measured, for /props."""
 
 
 @dataclass(frozen=True, slots=True)

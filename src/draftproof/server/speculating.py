@@ -32,12 +32,12 @@ def read_speculation(request: Generate, served: Served, *, greedy: bool) -> Spec
     if request.speculative is False:
         return OFF
     default = served.defaults.speculation
-    if greedy and served.strict_greedy:
-        default = replace(default, strict=True)
     asked = _asked(request)
     names: dict[str, Any] = {name: asked[name] for name in ("rule", "adaptive", "strict", "n_max") if name in asked}
     if "types" in asked:
         names["types"] = read_types(asked["types"])
+    if greedy and "strict" not in names and replace(default, **names).wanted and served.strict_greedy:
+        names["strict"] = True  # asked last, for it may have to be measured
     if "rule" in names and names["rule"] != "auto":
         rule_of(names["rule"])
     draft = {name: asked[name] for name in ("n_max", "n_min", "p_min") if name in asked}

@@ -43,14 +43,17 @@ STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
 @settings(deadline=None)
 @given(st.sampled_from([DEAR, CHEAP, STEEP]), st.lists(st.integers(0, 9), min_size=1, max_size=400))
 def test_whatever_is_accepted_little_is_lost(costs: Costs, luck: list[int]) -> None:
-    """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails."""
-    policy, cost, tokens = LengthPolicy(costs, 9), 0.0, 0
+    """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails, longer after a long repetition."""
+    policy, cost, tokens, run, longest_run = LengthPolicy(costs, 9), 0.0, 0, 0, 0
     pays = next(n for n in range(1, 10) if costs.of(n) < (n + 1) * costs.of(0))
     for accepted in luck:
         k = policy.choose(9)
         policy.observe(k, min(k, accepted))
         cost, tokens = cost + costs.of(k), tokens + min(k, accepted) + 1
         allowed = costs.of(max(pays, 4)) - costs.of(0) + 0.3
+        allowed += costs.of(min(longest_run, 9)) - costs.of(0) if longest_run >= 8 else 0.0
+        run = 0 if accepted < k else run + k
+        longest_run = max(run, longest_run)
         assert cost - tokens * costs.of(0) <= 0.015 * cost + allowed
 
 
@@ -73,6 +76,20 @@ def test_a_text_that_repeats_itself_is_drafted_at_once() -> None:
     assert lengths[0] == 3
     assert min(lengths[1:]) >= 5
     assert lengths[-1] == 7
+
+
+def test_a_long_repetition_is_drafted_in_long_pieces() -> None:
+    costs = Costs(STEEP.rows, more=((16, 12.5), (32, 24.5), (49, 37.0)))
+    policy = LengthPolicy(costs, 48, lambda n: n < 8 or n in {15, 31, 48})
+    lengths: list[int] = []
+    while sum(lengths) + len(lengths) < 160:
+        lengths.append(policy.choose(48))
+        policy.observe(lengths[-1], lengths[-1])
+    assert set(lengths) <= {*range(8), 15, 31, 48}
+    assert lengths[-1] == 48
+    assert len(lengths) <= 8
+    policy.observe(48, 20)
+    assert policy.choose(48) < 8
 
 
 def test_what_the_drafter_has_to_catch_up_with_counts() -> None:
@@ -109,6 +126,9 @@ def test_rows_beyond_the_measured_ones_cost_the_mean_step_more() -> None:
     costs = Costs((1.0, 1.5, 3.0), 0.25)
     assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 4.75, 6.0]
     assert Costs().of(9) == 1.0
+    more = Costs((1.0, 1.5, 3.0), 0.25, more=((5, 4.0), (11, 11.0)))
+    assert [more.of(k) - 0.25 * k for k in range(6)] == pytest.approx([1.0, 1.5, 3.0, 3.5, 4.0, 4.0 + 7 / 6])
+    assert more.of(20) - 5.0 == pytest.approx(21.0)
     with pytest.raises(ValueError, match="positive"):
         Costs((1.0, 0.0))
 

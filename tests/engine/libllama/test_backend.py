@@ -219,6 +219,7 @@ def test_a_call_that_fails_half_way_leaves_every_sequence_as_it_was(
         return decode(context, rows)  # type: ignore[arg-type]
 
     for made in (target, recurrent):
+        assert made.max_rows_exact >= 1  # measured before the trouble begins
         sequences = [made.sequence() for _ in range(2)]
         for sequence in sequences:
             sequence.extend(PROMPT)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from draftproof.engine.backends.llama_batches import MOST_JOINED, Piece, cut, group, same_start
+from draftproof.engine.backends.llama_batches import MOST_JOINED, Piece, cut, cut_to_sizes, group, same_start
 
 
 def piece(start: int, n: int, rows: int, *, feed: int = 0, sequence: int = 0) -> Piece:
@@ -77,3 +77,8 @@ def test_the_parts_of_a_sequence_stay_in_order() -> None:
 
 def test_same_start() -> None:
     assert [same_start([1, 2, 3], other) for other in ([], [1, 2], [1, 2, 3, 4], [1, 9, 3], [9])] == [0, 2, 3, 1, 0]
+
+
+def test_a_draft_is_cut_to_sizes_that_are_exact() -> None:
+    parts = cut_to_sizes(piece(100, 30, 30), lambda n: max(size for size in (1, 2, 3, 8, 16) if size <= n))
+    assert shapes(parts) == [(100, 16, 16), (116, 8, 8), (124, 3, 3), (127, 3, 3)]

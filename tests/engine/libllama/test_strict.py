@@ -31,7 +31,10 @@ ADAPTIVE = Speculation(("ngram-simple",), strict=True, ngram_simple=NgramLookup(
 def slots() -> Iterator[Slots]:
     options = LlamaOptions(context=ContextOptions(tokens=512, sequences=2, outputs=64))
     target, draft = (LlamaBackend(smollm2(), options) for _ in range(2))
-    made = Slots(Models(target, draft, costs=Costs(target.row_test.seconds)), 2)
+    made = Slots(
+        Models(target, draft, costs=lambda: Costs(target.row_test.seconds, more=tuple(target.row_test.longer.items()))),
+        2,
+    )
     yield made
     made.close()
     made.models.close()
@@ -57,4 +60,5 @@ def test_greedy_answers_are_the_plain_ones_token_for_token(slots: Slots, specula
     found, longest, accepted = answers(slots, speculation)
     assert found == plain
     assert accepted > 0
-    assert longest <= slots.models.target.max_rows_exact - 1
+    assert longest <= (48 if speculation is not SELF else 63)
+    assert longest > 7 or speculation is ADAPTIVE

@@ -6,16 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import foreign, is_chat, is_small, shared
+from draftproof.checks.prompts import foreign, is_chat, is_small
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import NoNumber
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
-from draftproof.core.tokens import TokenRecord
+from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
 TOKENS = 16
@@ -45,7 +46,7 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    forced = shared(probe, 0.0)
+    forced = common.forced(probe, 0.0)
     answers, unreadable = [], []
     small = is_small(probe)
     asks = [*forced[:1], *forced[3:], *_extreme(probe, forced[0])] + (
@@ -79,9 +80,9 @@ def _foreign(probe: Probe, wanted: int) -> list[Ask]:
 
 
 def _values(token: TokenRecord) -> Iterator[float]:
-    for entry in (token, *(token.alternatives or ())):
-        if entry.logprob is not None:
-            yield entry.logprob
+    for value in (token.logprob, *(entry.logprob for entry in token.alternatives or ())):
+        if value is not None:
+            yield value
 
 
 def _is_sentinel(value: float) -> bool:
@@ -175,7 +176,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 8
+    return 2 if facts.countable else 5
 
 
 def _token(text: str, raw: Sequence[int] | None, logprob: float | None = -0.5, i: int | None = 3) -> TokenRecord:
@@ -230,9 +231,7 @@ CHECK = Check(
         Example("-9999", _of(_WHOLE, _answer(replace(_A, logprob=-9999.0), text="a")), Verdict.FAIL, ("SENTINEL",)),
         Example(
             "the least float32 in a list",
-            _of(
-                _WHOLE, _answer(replace(_A, alternatives=(made.Alternative(1, "b", -3.4028234663852886e38),)), text="a")
-            ),
+            _of(_WHOLE, _answer(replace(_A, alternatives=(Alternative(1, "b", -3.4028234663852886e38),)), text="a")),
             Verdict.FAIL,
             ("SENTINEL",),
         ),

@@ -34,7 +34,6 @@ class Place:
     """
 
     n: int
-    token: int | None
     row: OracleRow
     anew: OracleRow | None = None
 
@@ -97,11 +96,9 @@ def _places(probe: Probe, answer: Completion) -> Iterator[Place]:
         n = usable[(2 * i + 1) * len(usable) // (2 * wanted)]
         context = _cut(answer, n)
         assert context is not None
-        prompt = answer.ask.prompt
-        token = prompt[n] if isinstance(prompt, tuple) else None
         row = probe.oracle(context)
         anew = None if is_small(probe) else fresh_row(probe, context)
-        yield Place(n, token, row, anew)
+        yield Place(n, row, anew)
 
 
 def _state(evidence: Evidence) -> str:
@@ -128,17 +125,20 @@ def _noise(evidence: Evidence) -> float:
     return max(evidence.noise, math.sqrt(max(squares, default=0.0)))
 
 
-def _scored(evidence: Evidence, lag: int = 0) -> list[tuple[Place, float, float | None, float]]:
-    """Per place: what was reported (`lag` entries away), the oracle's value, and the highest one that it could be."""
+def _scored(evidence: Evidence, lag: int = 0, token: int = 0) -> list[tuple[Place, float, float | None, float]]:
+    """Per place: the value reported `lag` entries away; what the oracle has here for the token that is `token` entries away, and
+    the highest value that this could be.
+    """
     found = []
-    entries = evidence.answer.prompt
+    entries, prompt = evidence.answer.prompt, evidence.answer.ask.prompt
     for place in evidence.places:
-        at = place.n + lag
-        if not -len(entries) <= at < 0:
+        at, of = place.n + lag, place.n + token
+        if not (-len(entries) <= at < 0 and -len(entries) <= of < 0):
             continue
         value = entries[at].logprob
         if value is not None:
-            scored = Scored(replace(entries[place.n], id=place.token), place.row)
+            named = replace(entries[of], id=prompt[of] if isinstance(prompt, tuple) else None)
+            scored = Scored(named, place.row)
             found.append((place, value, scored.true, scored.ceiling))
     return found
 
@@ -147,13 +147,22 @@ def _error(value: float, true: float | None, ceiling: float) -> float:
     return max(0.0, value - ceiling) if true is None else value - true
 
 
-def _shifted(evidence: Evidence, limit: float) -> int:
-    """The lag at which the reported values fit the oracle's, 0 for none."""
-    for lag in (1, -1):
-        gaps = sorted(abs(_error(value, true, top)) for _, value, true, top in _scored(evidence, lag))
+SHIFTS = (
+    (1, 0, "they stand at the next token"),
+    (-1, 0, "they stand at the token before"),
+    (1, 1, "they are the tokens' values one place early"),
+    (-1, -1, "they are the tokens' values one place late"),
+)
+"""Where a value is found, of which token it is (entries away from a place), and what that means."""
+
+
+def _shift(evidence: Evidence, limit: float) -> str:
+    """In words, the shift by which the reported values fit the oracle's, or ""."""
+    for lag, token, words in SHIFTS:
+        gaps = sorted(abs(_error(value, true, top)) for _, value, true, top in _scored(evidence, lag, token))
         if len(gaps) >= 3 and gaps[len(gaps) // 2] <= limit:
-            return lag
-    return 0
+            return words
+    return ""
 
 
 def _moved(evidence: Evidence, limit: float) -> Iterator[tuple[Completion, str]]:
@@ -189,14 +198,13 @@ def _findings(evidence: Evidence, limit: float) -> Iterator[Finding]:
     wrong = [(v, t, c) for _, v, t, c in _scored(evidence) if abs(_error(v, t, c)) > limit]
     if wrong:
         value, true, ceiling = wrong[0]
-        lag = _shifted(evidence, limit)
-        where = {1: "the next token", -1: "the token before"}.get(lag, "")
+        shift = _shift(evidence, limit)
         told = f"{true:.4f}" if true is not None else f"at most {ceiling:.4f}"
         text = (
             f"{len(wrong)} of {len(evidence.places)} values are wrong, such as {value:.4f} where the oracle has {told}"
         )
-        text += f"; they stand at {where}" if where else ""
-        yield Finding("SHIFTED" if lag else "CORRUPT", text, exchange)
+        text += f"; {shift}" if shift else ""
+        yield Finding("SHIFTED" if shift else "CORRUPT", text, exchange)
     for other, text in _moved(evidence, limit):
         yield Finding("UNSTEADY", text, (answer.exchange, other.exchange))
 
@@ -250,7 +258,8 @@ def _table(scored: Sequence[tuple[Place, float, float | None, float]]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 3 + PLACES[effort] * (2 if facts.uncached else 1)
+    places = 0 if facts.countable else PLACES[effort] * (2 if facts.uncached else 1)
+    return 3 + places
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.25, 0.25, 0.15), (0.02, 0.08, 0.7, 0.15, 0.05))
@@ -272,7 +281,7 @@ def _place(n: int, noise: float = 0.0) -> Place:
         values = tuple((e.logprob or 0.0) + by for e in entries)
         return OracleRow(tuple(e.id or 0 for e in entries), tuple(e.text for e in entries), values, 2, complete=True)
 
-    return Place(n - 12, _IDS[n], row(0.0), row(noise) if noise else None)
+    return Place(n - 12, row(0.0), row(noise) if noise else None)
 
 
 def _answer(entries: Sequence[TokenRecord], text: str | None = None, **more: object) -> Completion:
@@ -300,6 +309,7 @@ def _changed(n: int, value: float | None, entries: Sequence[TokenRecord] = _TRUE
 
 _ZEROS = tuple(replace(t, logprob=0.0) for t in _TRUE)
 _LATE = (_FIRST, _TRUE[1], *(replace(t, logprob=b.logprob) for t, b in zip(_TRUE[2:], _TRUE[1:], strict=False)))
+_BEFORE = (_FIRST, _TRUE[1], *(replace(_TRUE[n], logprob=math.log(_LAWS[(n - 1) % 4][_IDS[n]])) for n in range(2, 12)))
 _EARLY = (_FIRST, *(replace(t, logprob=b.logprob) for t, b in zip(_TRUE[1:], (*_TRUE[2:], _TRUE[1]), strict=True)))
 
 CHECK = Check(
@@ -323,6 +333,7 @@ CHECK = Check(
         Example("nulls in the middle", _of(_changed(4, None)), Verdict.FAIL, ("MISSING",)),
         Example("one place late", _of(_LATE), Verdict.FAIL, ("SHIFTED",)),
         Example("one place early", _of(_EARLY), Verdict.FAIL, ("SHIFTED",)),
+        Example("the row before", _of(_BEFORE), Verdict.FAIL, ("SHIFTED",)),
         Example("one value of a chunk is wrong", _of(_changed(7, -9.0)), Verdict.FAIL, ("CORRUPT",)),
         Example(
             "another value in a shorter prompt",

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import elsewhere, shared
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY
-from draftproof.core.tokens import TokenRecord
+from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 REPEATS = 1
@@ -42,8 +42,8 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    forced = shared(probe, 0.0)
-    asks = [forced[1], *elsewhere(probe), *forced[3:]]
+    forced = common.forced(probe, 0.0)
+    asks = [forced[1], *common.elsewhere(probe), *forced[3:]]
     wholes = probe.once(asks)
     if not probe.facts.uncached:  # the first answers found no prompt in the cache; all later ones do, the streams too
         wholes = [probe.ask(ask) for ask in asks]
@@ -65,7 +65,8 @@ def _same(a: TokenRecord, b: TokenRecord) -> bool:
 def _values(token: TokenRecord) -> dict[int | str, float]:
     """The token's own value and those of its list, by id or text."""
     values: dict[int | str, float] = {}
-    for entry in (*(token.alternatives or ()), token):
+    own = Alternative(token.id, token.text, token.logprob)
+    for entry in (*(token.alternatives or ()), own):
         if entry.logprob is not None:
             values.setdefault(entry.text if entry.id is None else entry.id, entry.logprob)
     return values
@@ -225,7 +226,7 @@ def _table(streams: Sequence[Pair]) -> Table:
 
 def requests(facts: Facts, effort: Effort) -> int:
     asks = len(facts.routes) + (1 if facts.grammar else 0)
-    return (2 if facts.uncached else 3) * asks + REPEATS
+    return (1 if facts.uncached else 2) * asks + REPEATS
 
 
 _LAWS = (made.LAW, (0.1, 0.6, 0.1, 0.1, 0.1), (0.3, 0.05, 0.4, 0.15, 0.1), (0.02, 0.08, 0.7, 0.15, 0.05))

@@ -17,10 +17,11 @@ from draftproof.checks.randomness.repeats import (
     Weighed,
     compare,
     difference,
+    more_would_tell,
     noise_if_needed,
     weigh,
 )
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import NEUTRAL, Sampling
@@ -51,24 +52,32 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     _, ask = requests_alone(probe, 2)[1]
+    count = room(probe, 1 + COUNT[probe.effort]) - 1
+    others = [prompt for _, prompt in private(probe, min(count + 2, 8)) if prompt != ask.prompt][:count]
     alone = probe.once([ask])[0]
     repeats: list[Repeat] = []
     rounds: list[tuple[Timed, ...]] = []
     for _ in range(ROUNDS[probe.effort]):
-        _beside(probe, ask, alone, repeats, rounds)
-    if any(r.again.ok and difference(r.first, r.again) is not None for r in repeats):
+        _beside(probe, ask, others, alone, repeats, rounds)
+    differ = any(r.again.ok and difference(r.first, r.again) is not None for r in repeats)
+    noise = noise_if_needed(probe, repeats, [ask.prompt, *others])
+    if differ:
         repeats += [compare(probe, ALONE, alone, probe.ask(ask)) for _ in range(2)]
+    if differ and more_would_tell(noise, ask.max_tokens):
         for _ in range(MORE_ROUNDS):
-            _beside(probe, ask, alone, repeats, rounds)
-    noise = noise_if_needed(probe, repeats, [prompt for _, prompt in private(probe, 3)])
+            _beside(probe, ask, others, alone, repeats, rounds)
     return Evidence(probe.facts.self_reports, alone, tuple(repeats), tuple(rounds), noise)
 
 
-def _beside(probe: Probe, ask: Ask, alone: Completion, repeats: list[Repeat], rounds: list[tuple[Timed, ...]]) -> None:
-    """Once beside each kind of mate."""
-    count = room(probe, 1 + COUNT[probe.effort]) - 1
-    prompts = [prompt for _, prompt in private(probe, 8)]
-    others = [p for p in prompts if p != ask.prompt][:count]
+def _beside(
+    probe: Probe,
+    ask: Ask,
+    others: Sequence[Prompt],
+    alone: Completion,
+    repeats: list[Repeat],
+    rounds: list[tuple[Timed, ...]],
+) -> None:
+    """Once beside each kind of mate, which have the prompts `others`."""
     for kind, sampling in MATES:
         mates = [Ask(p, LONGER * ask.max_tokens, 0, sampling, SEED + i) for i, p in enumerate(others)]
         answers = together(probe, [ask, *mates])
@@ -99,7 +108,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if max(shared, default=0.0) < SHARED:
         text = "the requests were not at work at the same time"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "longer answers, or more slots")
-    missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *(r.again for r in evidence.repeats)]))
+    at_work = [t.answer for round_ in evidence.rounds for t in round_]
+    missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *at_work]))
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")
     text = f"the answer is the same {' and '.join(kind for kind, _ in MATES)}"

@@ -17,6 +17,7 @@ from draftproof.checks.randomness.repeats import (
     compare,
     difference,
     emitted,
+    more_would_tell,
     noise_if_needed,
     weigh,
 )
@@ -53,10 +54,13 @@ class Evidence:
 
 
 def requests_alone(probe: Probe, n: int) -> list[tuple[str, Ask]]:
-    """n requests with their private words, in turn at temperature 0 and at temperature 1 with a seed of its own."""
-    alternatives = min(ALTERNATIVES, probe.facts.max_alternatives)
+    """n requests with their private words, in turn at temperature 0 and at temperature 1 with a seed of its own.
+
+    Without the prompt cache, so that the numeric path is the same each time.
+    """
+    alternatives, uncached = min(ALTERNATIVES, probe.facts.max_alternatives), probe.facts.uncached
     return [
-        (word, Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i))
+        (word, Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i, extra=uncached))
         for i, (word, prompt) in enumerate(private(probe, n))
     ]
 
@@ -72,9 +76,11 @@ def collect(probe: Probe) -> Evidence:
     differing = [i for i, ask in enumerate(asks) if _differs(ask, repeats)]
     if differing:
         repeats += [compare(probe, "alone", alone[i], probe.ask(asks[i])) for i in differing for _ in range(2)]
+    prompts = [ask.prompt for ask in asks]
+    noise = noise_if_needed(probe, repeats, prompts)
+    if differing and more_would_tell(noise, TOKENS):
         for _ in range(MORE_ROUNDS):
             _round(probe, asks[: max(sizes)], alone, rounds, repeats)
-    noise = noise_if_needed(probe, repeats, [ask.prompt for ask in asks])
     return Evidence(probe.facts.self_reports, alone, tuple(rounds), tuple(repeats), words, noise)
 
 

@@ -16,6 +16,7 @@ from draftproof.checks.randomness.repeats import (
     Weighed,
     compare,
     difference,
+    more_would_tell,
     noise_if_needed,
     weigh,
 )
@@ -28,7 +29,7 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 UNRELATED_TOKENS = {Effort.QUICK: 128, Effort.STANDARD: 384, Effort.DEEP: 768}
 ROUNDS = {Effort.QUICK: 1, Effort.STANDARD: 2, Effort.DEEP: 4}
 SEED = 9201
-AGAIN, ANEW, AFTER = "asked again", "its prompt worked out anew", "after a long unrelated request"
+AGAIN, ANEW, AFTER = "its prompt from the cache", "its prompt worked out anew", "after a long unrelated request"
 CONTROL = "worked out anew twice"
 MORE = 4
 ENOUGH = 8
@@ -37,8 +38,8 @@ ENOUGH = 8
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`repeats`: a greedy request and one with a seed, each first and again, by condition. `unrelated` is what came between.
-    `noise` in nats, None where it was not needed.
+    """`repeats`: a greedy request and one with a seed, each uncached at first and again, by condition. `unrelated` is what came
+    between. `noise` in nats, None where it was not needed.
     """
 
     reports: Reports
@@ -49,25 +50,29 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     asks = [ask for _, ask in requests_alone(probe, 2)]
-    firsts = probe.once(asks)
-    drawn = asks[1]
-    repeats = [compare(probe, AGAIN, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
-    anew = replace(drawn, extra=probe.facts.uncached)
-    repeats.append(compare(probe, ANEW, firsts[1], probe.ask(anew)))
+    cached = [replace(ask, extra=()) for ask in asks]
+    firsts, drawn = probe.once(asks), asks[1]
+    repeats = _again(probe, AGAIN, firsts, cached)
+    repeats.append(compare(probe, ANEW, firsts[1], probe.ask(drawn)))
     unrelated = []
     for n in range(ROUNDS[probe.effort]):
         unrelated.append(probe.ask(_unrelated(probe, n)))
-        repeats += [compare(probe, AFTER, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
-    if any(r.again.ok and difference(r.first, r.again) is not None for r in repeats):
-        fresh = probe.ask(anew)
-        repeats += [compare(probe, CONTROL, fresh, probe.ask(anew)) for _ in range(2)]
-        for _ in range(MORE):
-            repeats.append(compare(probe, AGAIN, firsts[1], probe.ask(drawn)))
-            repeats.append(compare(probe, ANEW, firsts[1], probe.ask(anew)))
-            unrelated.append(probe.ask(_unrelated(probe, len(unrelated))))
-            repeats.append(compare(probe, AFTER, firsts[1], probe.ask(drawn)))
+        repeats += _again(probe, AFTER, firsts, cached)
+    differ = any(r.again.ok and difference(r.first, r.again) is not None for r in repeats)
     noise = noise_if_needed(probe, repeats, [*(a.prompt for a in asks), *ordinary(probe, 1)])
+    if differ:
+        repeats += _again(probe, CONTROL, [probe.ask(drawn)] * 2, [drawn] * 2)
+    if differ and more_would_tell(noise, drawn.max_tokens):
+        for n in range(MORE):
+            repeats += _again(probe, AGAIN, firsts[1:], cached[1:])
+            repeats += _again(probe, ANEW, firsts[1:], asks[1:])
+            unrelated.append(probe.ask(_unrelated(probe, n)))
+            repeats += _again(probe, AFTER, firsts[1:], cached[1:])
     return Evidence(probe.facts.self_reports, tuple(repeats), tuple(unrelated), noise)
+
+
+def _again(probe: Probe, condition: str, firsts: Sequence[Completion], asks: Sequence[Ask]) -> list[Repeat]:
+    return [compare(probe, condition, first, probe.ask(ask)) for first, ask in zip(firsts, asks, strict=True)]
 
 
 def _unrelated(probe: Probe, n: int) -> Ask:

@@ -20,6 +20,8 @@ FLIPS_PER_NOISE = 10
 """A draw lands on another token with a probability of at most about noise * sqrt(N) / 2 per token, for a law of N tokens of
 equal weight and logprobs that move independently by `noise` nats; 10 covers 400 such tokens (`tests/checks/test_repeats.py`)."""
 
+FEW_FLIPS = 0.1
+
 TIE_NOISE, FAULT_NOISE = 3, 6
 TIE, FAULT = 1e-3, 0.05
 SMALL_DRIFT, LARGE_DRIFT = 0.02, 0.05
@@ -96,6 +98,11 @@ def noise_if_needed(probe: Probe, repeats: Sequence[Repeat], prompts: Sequence[P
         return None
     least = UNMEASURED if any(isinstance(prompt, str) for prompt in prompts) else 0.0
     return max(least, probe.noise(prompts, MANY_ROWS))
+
+
+def more_would_tell(noise: float | None, tokens: int) -> bool:
+    """Whether more answers of so many tokens can tell a fault from noise: not where noise flips a draw in every few answers."""
+    return noise is not None and FLIPS_PER_NOISE * noise * tokens < FEW_FLIPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,10 @@ class Evidence:
     """Answers at temperature above 0.
 
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
-    itself); more often where they differ. `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the
-    one-token oracle: `law`, token id to probability of token 1; `chance`, an upper bound for the probability of the first
-    seeded answer (None: not known). `noise`: of the server's laws in nats, None where it was not needed.
+    itself), more often where they differ; without the prompt cache, whose numerics are a matter of `randomness/history`.
+    `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
+    `noise`: of the server's laws in nats, None where it was not needed.
     """
 
     reports: Reports
@@ -58,7 +59,7 @@ def collect(probe: Probe) -> Evidence:
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
     same = tuple(
-        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route))
+        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route, extra=probe.facts.uncached))
         for n, route in enumerate(routes)
         for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))[
             : 1 if n and probe.effort is Effort.QUICK else 2

@@ -111,7 +111,7 @@ def _listed(own: Completion | None, vocabulary: int | None) -> Law | None:
     row = _row(own)
     if row is None or -1 in row.ids:
         return None
-    out = np.full(max(vocabulary or 0, max(row.ids) + 1), min(ceiling(row), min(row.logprobs)))
+    out = np.full(max(vocabulary or 0, max(row.ids) + 1), min(ceiling(row), *row.logprobs))
     out[list(row.ids)] = row.logprobs
     return out
 

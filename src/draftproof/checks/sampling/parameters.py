@@ -7,19 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import CHAIN_ALTERNATIVES, after, contexts
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
-from draftproof.checks.prompts import forcing
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Place, Token, Trial, chance_of_best, places, sequence
 from draftproof.checks.sampling.settings import BY_NAME, HOT, OPENAI, SETTINGS, Kind, Setting, banning
-from draftproof.client.noise import noise_requests
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow, Probe
+from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import GREEDY, Sampling
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
@@ -55,9 +54,9 @@ def _wanted(facts: Facts, effort: Effort) -> list[Setting]:
 
 
 def collect(probe: Probe) -> Evidence:
-    plain = forcing(probe, tokens=TOKENS, alternatives=min(5, probe.facts.max_alternatives), temperature=0.0)[1]
+    plain = common.forced(probe, 0.0)[1]
     greedy = probe.once([plain])[0]
-    ask = replace(plain, alternatives=min(1, plain.alternatives))
+    ask = replace(plain, max_tokens=TOKENS, alternatives=min(1, plain.alternatives), extra=())
     control = probe.ask(replace(ask, sampling=Sampling(temperature=HOT)))
     trials = [_trial(probe, setting, ask, greedy) for setting in _wanted(probe.facts, probe.effort)]
     answers = [greedy, control, *(t.answer for t in trials)]
@@ -135,10 +134,10 @@ class _Outcomes:
 
     def outcome(self, trial: Trial) -> Outcome:
         answer, greedy = trial.answer, self.evidence.greedy
-        if not answer.ok:
-            return Outcome(trial, "BROKEN" if answer.status >= 500 else "REFUSED")
         if greedy is None or not greedy.ok:
             return Outcome(trial, "UNTOLD")
+        if not answer.ok:
+            return Outcome(trial, "BROKEN" if answer.status >= 500 else "REFUSED")
         found = places(trial, greedy, self.known, self.evidence.vocabulary)
         if BY_NAME[trial.name].kind is Kind.BAN and not found:
             return self._banned(trial, greedy)
@@ -269,7 +268,7 @@ def requests(facts: Facts, effort: Effort) -> int:
     settings = _wanted(facts, effort)
     moving = sum(s.kind is Kind.MOVES for s in settings)
     chain = 0 if facts.countable else moving * CHAIN[effort]
-    return 2 + len(settings) + chain + noise_requests(DRAFT_BATCHES)
+    return 1 + len(settings) + chain
 
 
 def applies(facts: Facts) -> str:
@@ -346,6 +345,11 @@ CHECK = Check(
         Example("all refused", _made(_REFUSED), Verdict.NOT_APPLICABLE),
         Example(
             "a crash", _made(replace(_REFUSED, answer=replace(_REFUSED.answer, status=500))), Verdict.FAIL, ("BROKEN",)
+        ),
+        Example(
+            "crashes without a setting too",
+            replace(_made(_banned(_FREE_OF_1)), greedy=replace(_REFUSED.answer, status=500)),
+            Verdict.INCONCLUSIVE,
         ),
         Example("nothing drafted", _made(_banned(_FREE_OF_1), drafted=None), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, 0.0, 5, "", None, None, ()), Verdict.INCONCLUSIVE),

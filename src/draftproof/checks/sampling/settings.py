@@ -45,7 +45,7 @@ SETTINGS = (
     Setting("presence_penalty", Kind.MOVES, replace(PENALISED, presence_penalty=2.0), core=True, additive=True),
     Setting("repeat_penalty", Kind.MOVES, replace(PENALISED, repeat_penalty=2.0), core=True),
     Setting("top_k", Kind.BEST, Sampling(temperature=HOT, top_k=1), core=True),
-    Setting("min_p", Kind.BEST, Sampling(temperature=HOT, min_p=0.99), core=True),
+    Setting("min_p", Kind.BEST, Sampling(temperature=HOT, min_p=0.999), core=True),
     Setting("top_p", Kind.BEST, Sampling(temperature=HOT, top_p=1e-6)),
     Setting("top_n_sigma", Kind.BEST, Sampling(temperature=HOT, top_n_sigma=1e-6)),
     Setting("mirostat", Kind.BEST, Sampling(temperature=HOT, mirostat=2, mirostat_tau=0.01)),

@@ -18,7 +18,6 @@ from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, PrefixRow, known_m
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context
 from draftproof.checks.sampling.thermometer import Reading, read
 from draftproof.client.coupling import draws_of, predict
-from draftproof.client.noise import noise_requests
 from draftproof.core.distribution import Law, shape
 from draftproof.core.facts import Facts
 from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
@@ -227,7 +226,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if later.log_e >= limit:
         cold = "a share of them greedily" if later.mixed else f"as if at temperature {later.best:.2g}"
         cold = "greedily" if later.best < GREEDY_BELOW and not later.mixed else cold
-        text = f"tokens after the first are drawn {cold} where {HOT:g} was asked for (e-value exp({later.log_e:.0f}), {later.n} tokens)"
+        evidenced = f"(e-value exp({later.log_e:.0f}), {later.n} tokens)"
+        text = f"tokens after the first are drawn {cold} where {HOT:g} was asked for {evidenced}"
         code = "GREEDY" if later.mixed or later.best < GREEDY_BELOW else "WRONG_TEMPERATURE"
         return say(Verdict.FAIL, text, code)
     if not later.n:
@@ -252,8 +252,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    batches = 2 * math.ceil(FIRST_BATCH / max(1, facts.batch_seeds))
-    return batches + (0 if facts.countable else ROWS[effort]) + noise_requests(MANY_ROWS)
+    return 2 * math.ceil(FIRST_BATCH / max(1, facts.batch_seeds)) + (0 if facts.countable else ROWS[effort])
 
 
 def applies(facts: Facts) -> str:

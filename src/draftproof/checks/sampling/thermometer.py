@@ -13,7 +13,7 @@ from draftproof.core.distribution import Law
 
 COLDEST = 0.02
 _INVERSE = (0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 1 / COLDEST)
-_SHARES = (0.5, 0.2)
+_SHARES = (0.85, 0.5, 0.2)
 """Shares of the tokens that greedy choice, or temperature 1, may have beside the temperature that was asked for."""
 
 _TINY = 1e-100

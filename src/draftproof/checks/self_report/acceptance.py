@@ -16,7 +16,8 @@ Acceptance = Callable[[Law, Law, NDArray[np.int64]], Law]
 def _rejection(p: Law, q: Law, x: NDArray[np.int64]) -> Law:
     """A drawn draft is accepted and is x with min(p, q)(x), and x is emitted with p(x): on average 1 - TV(p, q)."""
     at = np.arange(len(x))
-    return np.minimum(1.0, q[at, x] / p[at, x])
+    given: Law = np.minimum(1.0, q[at, x] / p[at, x])
+    return given
 
 
 def _match_drawn(p: Law, q: Law, x: NDArray[np.int64]) -> Law:
@@ -27,15 +28,15 @@ def _match_drawn(p: Law, q: Law, x: NDArray[np.int64]) -> Law:
 
 def _top(p: Law, q: Law, x: NDArray[np.int64]) -> Law:
     """The draft is q's favourite, accepted when the target draws it: on average p(argmax q)."""
-    return (q.argmax(axis=-1) == x).astype(np.float64)
+    is_top: Law = (q.argmax(axis=-1) == x).astype(np.float64)
+    return is_top
 
 
 def _greedy(p: Law, q: Law, x: NDArray[np.int64]) -> Law:
     """The draft is drawn from q, and accepted when it is the target's favourite: on average q(argmax p). Not exact."""
-    best = p.argmax(axis=-1)
-    return np.where(best == x, q[np.arange(len(x)), best] / np.maximum(p[np.arange(len(x)), best], 1e-300), 0.0).clip(
-        0, 1
-    )
+    at, best = np.arange(len(x)), p.argmax(axis=-1)
+    given: Law = np.where(best == x, np.minimum(1.0, q[at, best] / p[at, best]), 0.0)
+    return given
 
 
 RULES: Mapping[str, tuple[str, Acceptance]] = {

@@ -8,24 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states
-from draftproof.checks.prompts import ordinary
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.self_report.acceptance import RULES, Count, accepted
-from draftproof.core.ask import Ask, Completion
+from draftproof.core.ask import Completion
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, Probe
-from draftproof.core.sampling import NEUTRAL
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 from draftproof.countable.catalogue import builtin
 
-TOKENS = 48
-REQUESTS = {Effort.QUICK: 3, Effort.STANDARD: 8, Effort.DEEP: 24}
-LENGTHS = range(1, 17)
-"""Lengths of a draft that are tried."""
+SAMPLES = {Effort.QUICK: common.SEEDS, Effort.STANDARD: 64, Effort.DEEP: 200}
+LONGEST = 64
+"""The longest draft that is thought of."""
 FITS = 4.0
 """Standard deviations of the count. A rule fits by chance alone beyond that once in 16,000 times."""
 DRAFTED_WITHIN = 0.15
@@ -46,9 +44,7 @@ class Evidence:
 def collect(probe: Probe) -> Evidence:
     if probe.known is None:
         return Evidence(probe.facts.self_reports, "", ())
-    n = REQUESTS[probe.effort] * max(1, min(probe.facts.batch_seeds, 8))
-    seed = probe.seeds(n)[0]
-    answers = tuple(probe.ask_many([Ask(ordinary(probe, 1)[0], TOKENS, 0, NEUTRAL, seed, count=n)]))
+    answers = tuple(common.sampled(probe, SAMPLES[probe.effort]))
     return Evidence(probe.facts.self_reports, probe.known.name, answers)
 
 
@@ -111,17 +107,26 @@ def _fits(model: KnownModel, answers: Sequence[Completion], drafted: int, number
     texts = [_laws(model, a) for a in answers]
     fits = []
     for rule, (_, acceptance) in RULES.items():
-        given = [acceptance(p, q, x) for p, q, x in texts]
-        foretold = {length: [accepted(a, length) for a in given] for length in LENGTHS}
-        totals = {length: sum(counts, Count()) for length, counts in foretold.items()}
-        length = min(LENGTHS, key=lambda n: abs(totals[n].drafted - drafted))
-        total = totals[length]
+        length, counts = _best_length([acceptance(p, q, x) for p, q, x in texts], drafted)
+        total = sum(counts, Count())
         z = (number - total.accepted) / math.sqrt(total.variance + 0.25)  # the count is whole: half a token is not seen
         if abs(total.drafted - drafted) > DRAFTED_WITHIN * drafted:
             z = math.copysign(math.inf, z)
-        exact = all(map(_is_just, foretold[length], answers))
-        fits.append(Fit(rule, length, total, z, exact))
+        fits.append(Fit(rule, length, total, z, all(map(_is_just, counts, answers))))
     return fits
+
+
+def _best_length(given: Sequence[Law], drafted: int) -> tuple[int, list[Count]]:
+    """The length of draft whose number of drafted tokens comes nearest: it grows with the length."""
+    tried: list[tuple[float, int, list[Count]]] = []
+    for length in range(1, LONGEST + 1):
+        counts = [accepted(a, length) for a in given]
+        total = sum(c.drafted for c in counts)
+        tried.append((abs(total - drafted), length, counts))
+        if total >= drafted:
+            break
+    _, length, counts = min(tried, key=lambda t: t[:2])
+    return length, counts
 
 
 def _is_just(count: Count, answer: Completion) -> bool:
@@ -144,7 +149,7 @@ def _other_drafters(answers: Sequence[Completion]) -> list[str]:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return REQUESTS[effort]
+    return -(-SAMPLES[effort] // facts.batch_seeds)
 
 
 _FAVOURITE = (

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import (
@@ -18,7 +19,6 @@ from draftproof.checks.drafting import (
     tokens_per_step,
     why_inconclusive,
 )
-from draftproof.checks.prompts import forcing
 from draftproof.checks.self_report import totals as named
 from draftproof.checks.self_report.totals import Totals, moved, read_totals
 from draftproof.core.ask import Ask, Completion
@@ -26,9 +26,8 @@ from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Cell, Finding, Judgement, Table, Verdict
 
-TOKENS = 32
-STOPS = {Effort.QUICK: (6, 7), Effort.STANDARD: (4, 5, 6, 7), Effort.DEEP: (3, 4, 5, 6, 7, 8, 9)}
-"""After how many tokens a stop string ends the answer: neighbours, so that one of them lies inside an accepted draft."""
+STOPS = {Effort.QUICK: (2, 3), Effort.STANDARD: (2, 3, 4, 6), Effort.DEEP: (2, 3, 4, 5, 6, 7, 8, 9)}
+"""After how many tokens a stop string ends the answer: few, so that an accepted draft that goes on beyond it stands out."""
 SETTLE_S, TRIES = 0.5, 3
 
 Moved = tuple[tuple[str, float], ...]
@@ -53,7 +52,7 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
+    asks = common.forced(probe, 0.0)
     answers = probe.once(asks)
     base = max(answers, key=lambda a: (drafts(a), a.accepted or 0))
     ask = base.ask if drafts(base) else asks[-1]
@@ -245,7 +244,8 @@ _NONE = made.answer(_TOKENS)
 CHECK = Check(
     name="self_report/accounting",
     claim="Counts of drafted, accepted and generated tokens add up, agree in all places, and end where the answer ends.",
-    blind_to="Drafts that are not counted anywhere; totals while others use the server.",
+    blind_to="Drafts that are not counted anywhere; accepted ones beyond a stop string that are fewer than the tokens before "
+    "it; totals while others use the server.",
     remedy="Do not compute speed-ups or bills from the counts found wrong.",
     aspects=("counters",),
     evidence=Evidence,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, drafts, is_on, states
-from draftproof.checks.prompts import forcing, is_small, quoted
+from draftproof.checks.prompts import is_small, quoted
 from draftproof.checks.self_report import totals as named
 from draftproof.checks.self_report.totals import moved, read_totals
 from draftproof.core.ask import Ask, Completion, Prompt
@@ -17,9 +18,8 @@ from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-TOKENS = 32
 BUDGETS = {Effort.QUICK: (257,), Effort.STANDARD: (64, 256, 257), Effort.DEEP: (64, 256, 257)}
-LONG = {Effort.QUICK: 1024, Effort.STANDARD: 2048, Effort.DEEP: 4096}
+LONG = {Effort.QUICK: 512, Effort.STANDARD: 2048, Effort.DEEP: 4096}
 """Most tokens of the long prompt; half of the context where that is less."""
 WORDS_PER_TOKEN = 0.5
 MOST_CONFIRMED = 3
@@ -79,13 +79,14 @@ class _Asker:
 
 def _base(probe: Probe, asker: _Asker) -> Trial:
     """A greedy request without a grammar that drafts; with logprobs if it does so with them. The last one tried if none does."""
-    asks = forcing(probe, tokens=TOKENS, alternatives=min(1, probe.facts.max_alternatives), temperature=0.0)
-    plain = [ask for ask in asks if not ask.grammar]
+    plain = [ask for ask in common.forced(probe, 0.0) if not ask.grammar]
     if probe.facts.reports_drafts:
         trials = [Trial(BASE, answer) for answer in probe.once(plain)]
         found = next((t for t in reversed(trials) if _drafted(t)), None)
         if found:
             return found
+        if drafting(probe.facts.self_reports, [t.answer for t in trials]) is Drafting.OFF:
+            return trials[-1]
     trial = None
     for ask in (plain[-1], replace(plain[-1], alternatives=0), replace(plain[-1], alternatives=0, sampling=WARM)):
         trial = asker.trial(BASE, ask)

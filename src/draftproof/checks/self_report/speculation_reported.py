@@ -77,7 +77,9 @@ def _against(said: Sequence[tuple[str, Scalar]], answers: Sequence[Completion], 
 
 
 def _shown(value: Scalar) -> str:
-    return f'"{value}"' if isinstance(value, str) else {True: "yes", False: "no"}.get(bool(value), str(value))
+    if isinstance(value, str):
+        return '"' + value.strip("[]").replace('"', "") + '"'  # a list is told as JSON
+    return {True: "yes", False: "no"}.get(bool(value), str(value))
 
 
 def _listed(said: Sequence[tuple[str, Scalar]]) -> str:

@@ -53,9 +53,19 @@ def collect(probe: Probe) -> Evidence:
     return Evidence(probe.facts.self_reports, tuple(trials))
 
 
+def working(probe: Probe) -> tuple[str, Scalar] | None:
+    """The first spelling of a switch that stops the drafting, where a field that no server knows does not."""
+    asks = common.forced(probe, 0.0)
+    ask = common.drafting_ask(asks, probe.once(asks))
+    if not drafts(probe.once([ask])[0]) or not all(drafts(t.answer) for t in _tried(probe, ask, (NONSENSE,))):
+        return None
+    stopped = (t for t in _spellings(probe, ask) if t.answer.ok and not drafts(t.answer))
+    return next(((t.field, t.value) for t in stopped), None)
+
+
 def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
     """Every spelling in one request; each alone where that is refused, stops the drafting, or shows in the claims."""
-    answer = probe.ask(replace(ask, extra=(*ask.extra, *SPELLINGS)))
+    answer = probe.once([replace(ask, extra=(*ask.extra, *SPELLINGS))])[0]
     claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
     if answer.ok and drafts(answer) and not claimed:
         return [Trial(field, value, answer) for field, value in SPELLINGS]
@@ -63,7 +73,8 @@ def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
 
 
 def _tried(probe: Probe, ask: Ask, fields: Sequence[tuple[str, Scalar]]) -> list[Trial]:
-    return [Trial(name, value, probe.ask(replace(ask, extra=(*ask.extra, (name, value))))) for name, value in fields]
+    asks = [replace(ask, extra=(*ask.extra, field)) for field in fields]
+    return [Trial(*field, answer) for field, answer in zip(fields, probe.once(asks), strict=True)]
 
 
 def _echo(trial: Trial) -> Scalar:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
-from draftproof.checks.prompts import is_chat, is_small, shared
+from draftproof.checks.prompts import is_chat, is_small
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -55,14 +56,14 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    asks = shared(probe, 0.0)
+    asks = common.forced(probe, 0.0)
     starts = _starts(probe.effort)
     greedy = [
         trial
         for free, places in zip(probe.once([asks[0], asks[-1]]), starts[:2], strict=True)
         for trial in _trials(probe, free, places)
     ]
-    free = probe.once(shared(probe, 1.0)[:1])[0]
+    free = probe.once(common.forced(probe, 1.0)[:1])[0]
     seeded = _trials(probe, free, starts[2]) if probe.facts.seeds else []
     again = probe.ask(free.ask) if any(map(_diverged, seeded)) else None
     return Evidence(probe.facts.self_reports, tuple(greedy), tuple(seeded), again, _ended(probe))
@@ -231,8 +232,8 @@ def _table(trials: Sequence[Trial]) -> Table:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    free = 3  # the answers without a stop string, which other checks read too
-    return free + sum(map(len, _starts(effort))) + 2
+    again, ended = 1, 0 if facts.countable else 1
+    return sum(map(len, _starts(effort))) + again + ended
 
 
 _IDS = (0, 1, 0, 2, 3, 1, 2, 0)

@@ -43,6 +43,9 @@ class LawBackend:
     def sequence(self) -> LawSequence:
         return LawSequence(self, [])
 
+    def exact_rows(self, at_most: int) -> int:
+        return min(at_most, self.max_rows_exact)
+
     def extend(self, feeds: abc.Sequence[Feed]) -> list[Rows]:
         for feed in feeds:
             self._check(feed)

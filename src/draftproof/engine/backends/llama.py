@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
-from draftproof.engine.backends.llama_batches import Piece, cut, group, same_start
+from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.head import Hidden, hidden_rows, put_out_hidden_rows
 from draftproof.engine.libllama.model import Progress
-from draftproof.engine.libllama.rows import measure
+from draftproof.engine.libllama.rows import RowTest, can_truncate, measure
 
+_TEST_TOKENS = 256
 _MOST_ALIKE = 63
 """libllama's flash attention takes another kernel for more rows than these."""
 
@@ -27,8 +29,9 @@ class LlamaOptions:
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
     rows. exact_prompts: prompts too are read in parts no larger than that, so that how they are cut or kept changes no
-    number; long ones take up to twice the time. test_rows: up to how many rows that is measured at start-up. hidden: also
-    keep the hidden rows that a prediction head drafts from (see `LlamaHead`).
+    number; long ones take up to twice the time. test_rows: up to how many rows that is measured; test_longer: and these
+    sizes, where all up to there are exact. hidden: also keep the hidden rows that a prediction head drafts from (see
+    `LlamaHead`).
     """
 
     model: ModelOptions = field(default_factory=ModelOptions)
@@ -36,6 +39,7 @@ class LlamaOptions:
     strict: bool = True
     exact_prompts: bool = False
     test_rows: int = 8
+    test_longer: tuple[int, ...] = (16, 32, 49)
     hidden: bool = False
 
 
@@ -58,7 +62,7 @@ class LlamaBackend:
         library: Library | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Loads, and measures what `RowTest` says.
+        """Loads. What rows cost, and how many of them are exact, is measured when it is asked for.
 
         Raises LibraryMissing, UnsupportedBuild, SelfTestFailed, ModelRejected, ContextRejected, and what `progress` raises.
         """
@@ -68,19 +72,45 @@ class LlamaBackend:
             self.memory = Context(self.model, options.context)
             if options.hidden:
                 put_out_hidden_rows(self.memory)
-            self.row_test = measure(self.memory, options.test_rows)
+            self.can_truncate = can_truncate(self.memory)
         except BaseException:
             self.model.close()
             raise
         self.vocab = self.model.vocab.size
         self.context = self.memory.tokens
-        self.can_truncate = self.row_test.can_truncate
-        self.max_rows_exact = self.row_test.exact
+        self._row_test: RowTest | None = None
+        self._testing = threading.Lock()
         self._chunk = self.memory.batch
         if options.exact_prompts:
             all_exact = self.row_test.exact >= options.test_rows
             self._chunk = min(self._chunk, _MOST_ALIKE if all_exact else self.row_test.exact)
         self._open: dict[int, LlamaSequence] = {}
+
+    @property
+    def row_test(self) -> RowTest:
+        """Measured the first time, which takes as long as reading some hundred tokens; from any thread.
+
+        It is done in a small context of its own, so that no conversation is disturbed.
+        """
+        with self._testing:
+            if self._row_test is None:
+                own = self.memory.options
+                tested = max(self.options.test_rows, *self.options.test_longer, 2)
+                small = replace(own, tokens=_TEST_TOKENS, sequences=1, batch=min(own.batch, tested), outputs=0)
+                with Context(self.model, small) as context:
+                    if self.options.hidden:
+                        put_out_hidden_rows(context)
+                    limits = self.options.test_rows, self.options.test_longer
+                    self._row_test = measure(context, *limits, tokens=self.memory.tokens)
+            return self._row_test
+
+    @property
+    def max_rows_exact(self) -> int:
+        return self.row_test.exact
+
+    def exact_rows(self, at_most: int) -> int:
+        at_most = min(at_most, self.memory.outputs)
+        return max((n for n in self.row_test.sizes if n <= at_most), default=0)
 
     @property
     def vocabulary(self) -> str:
@@ -154,7 +184,11 @@ class LlamaBackend:
                 raise ContextFull(f"{sequence.length} + {n} tokens exceed the context of {self.context}.")
             self.check_tokens(feed.tokens)
             whole = Piece(i, sequence.number, sequence.length, feed.tokens, rows)
-            pieces += cut(whole, self._chunk, min(self._chunk, self.memory.outputs))
+            parts = cut(whole, self._chunk, min(self._chunk, self.memory.outputs))
+            if len(parts) > 1 and rows == n and self.options.strict and self.exact_rows(n) == n:
+                # a draft across a place where prompts are cut: its parts must have sizes that are exact too
+                parts = [part for piece in parts for part in cut_to_sizes(piece, self.exact_rows)]
+            pieces += parts
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:

@@ -7,7 +7,7 @@ only batches with equally many rows for each sequence are put together: libllama
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 MOST_JOINED = 16
@@ -50,6 +50,16 @@ def _every(piece: Piece, size: int, origin: int) -> list[Piece]:
         tokens = piece.tokens[start - piece.start : stop - piece.start]
         parts.append(Piece(piece.feed, piece.sequence, start, tokens, max(0, stop - max(start, first_row))))
         start = stop
+    return parts
+
+
+def cut_to_sizes(piece: Piece, fits: Callable[[int], int]) -> list[Piece]:
+    """Cuts a piece that wants all its rows. fits: the largest size up to the given one, both > 0."""
+    parts, done = [], 0
+    while done < len(piece.tokens):
+        size = fits(len(piece.tokens) - done)
+        parts.append(Piece(piece.feed, piece.sequence, piece.start + done, piece.tokens[done : done + size], size))
+        done += size
     return parts
 
 

@@ -36,8 +36,14 @@ class LlamaHead:
         self.head = Head(target.memory)
         self.vocab = target.vocab
         self.context = min(target.context, self.head.context.tokens)
-        self.max_rows_exact = target.max_rows_exact
         self._open: dict[int, HeadSequence] = {}
+
+    @property
+    def max_rows_exact(self) -> int:
+        return self.target.max_rows_exact
+
+    def exact_rows(self, at_most: int) -> int:
+        return self.target.exact_rows(at_most)
 
     @property
     def vocabulary(self) -> str:

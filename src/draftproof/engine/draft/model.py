@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from draftproof.core import chain
+from draftproof.core.chain import Chain
 from draftproof.core.coin import Coin
 from draftproof.core.errors import UsageError
 from draftproof.core.law import TokenLaw
@@ -44,9 +44,9 @@ class ModelDrafter:
         self.name = name
         self._backend = backend
         self._sequence = sequence
-        self._sampling = draft_sampling(sampling)
+        self._chain = Chain(draft_sampling(sampling))
         self._settings = settings
-        self._drawn = drawn and not self._sampling.greedy
+        self._drawn = drawn and not self._chain.sampling.greedy
         self._base = 0
         self._checkpoint: object = None
 
@@ -60,7 +60,7 @@ class ModelDrafter:
         self._checkpoint = None if self._backend.can_truncate else self._sequence.checkpoint()
         so_far, laws = list(context), []
         for i in range(k):
-            q = chain.law(row, so_far, self._sampling)
+            q = self._chain.law(row, so_far)
             # looks at the tokens before this one only, so what is drafted is still drawn from q
             if i >= settings.n_min and q.p.max() < settings.p_min:
                 break

@@ -22,6 +22,7 @@ _PRIOR = 2.0
 _SHARE = 0.015
 """Of the cost so far, what drafting may lose. That is one failed trial in about 200 tokens."""
 _FIRST_TRIAL = 4
+_LONG_RUN = 8
 _CREDIT = 4.0
 """Gains of earlier drafts pay for so many later failures at most."""
 
@@ -30,13 +31,15 @@ _CREDIT = 4.0
 class Costs:
     """Seconds (or any other unit) of one pass of the target with 1, 2, .. rows, and of drafting one token.
 
-    rows[n - 1] is the cost of n rows, which need not rise with n; beyond the last entry it grows by the mean step. `draft`
-    is for a draft model, `head` for the prediction head. Raises ValueError when a cost is not positive.
+    rows[n - 1] is the cost of n rows, which need not rise with n. more: (n, cost) for larger n, ascending; between two known
+    numbers of rows the cost is on a line, and beyond the last it grows by the mean step. `draft` is for a draft model,
+    `head` for the prediction head. Raises ValueError when a cost is not positive.
     """
 
     rows: tuple[float, ...] = (1.0,)
     draft: float = 0.0
     head: float = 0.0
+    more: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.rows or min(self.rows) <= 0 or min(self.draft, self.head) < 0:
@@ -44,11 +47,17 @@ class Costs:
 
     def of(self, k: int) -> float:
         """One step that drafts k tokens and verifies them."""
-        n = len(self.rows)
-        if k < n:
+        if k < len(self.rows):
             return self.rows[k] + k * self.draft
-        step = max(self.rows[-1] - self.rows[0], 0.0) / (n - 1) if n > 1 else 0.0
-        return self.rows[-1] + (k + 1 - n) * step + k * self.draft
+        before = (len(self.rows), self.rows[-1])
+        for after in self.more:
+            if k < after[0]:
+                share = (k + 1 - before[0]) / (after[0] - before[0])
+                return before[1] + share * (after[1] - before[1]) + k * self.draft
+            before = after
+        n, cost = before
+        step = max(cost - self.rows[0], 0.0) / (n - 1) if n > 1 else 0.0
+        return cost + (k + 1 - n) * step + k * self.draft
 
 
 class LengthPolicy:
@@ -57,20 +66,26 @@ class LengthPolicy:
     Acceptance is tracked for each position of a draft, for each drafter anew. What drafts cost more than the plain steps
     they replaced is kept below 1.5 % of all that was spent, plus the cost of one failure: a draft that could fail beyond
     that is not made. Within it, drafts that do not pay yet are tried, longer after each that was accepted whole; never
-    where not even whole acceptance would pay.
+    where not even whole acceptance would pay. Where drafts were accepted whole one after the other, 8 tokens or more, the
+    next may be as long as all of them together and fail beyond that: a long repetition is worth it.
+
+    fits: which lengths may be chosen; None: all.
     """
 
-    def __init__(self, costs: Costs, n_max: int) -> None:
+    def __init__(self, costs: Costs, n_max: int, fits: Callable[[int], bool] | None = None) -> None:
         self._costs = costs
         self._n_max = n_max
+        self._lengths = [n for n in range(1, n_max + 1) if fits is None or fits(n)]
         self._step_costs = [costs.of(n) for n in range(n_max + 1)]
         self._drafted = [0.0] * n_max
         self._accepted = [0.0] * n_max
-        self._first_that_pays = next((n for n in range(1, n_max + 1) if self._gain(n) > 0), n_max + 1)
+        self._first_that_pays = next((n for n in self._lengths if self._gain(n) > 0), n_max + 1)
         self._allowed = self._allowance(min(_FIRST_TRIAL, n_max))
         self._lost = self._spent = 0.0
         self._whole = 0
         """The length of the last draft, if it was accepted whole."""
+        self._run = 0
+        """The tokens of the last drafts that were accepted whole, one after the other."""
 
     def can_pay(self, longest: int) -> bool:
         """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
@@ -106,12 +121,12 @@ class LengthPolicy:
             return 0
         costs, catching_up = self._step_costs, behind * self._costs.draft
         room = self._allowed + _SHARE * self._spent - self._lost + costs[0] - catching_up
-        affordable = [n for n in range(1, k + 1) if costs[n] <= room]
+        affordable = [n for n in self._lengths if n <= k and (costs[n] <= room or _LONG_RUN <= self._run >= n)]
         expected = self.expected(k)
         best = max((0, *affordable), key=lambda n: expected[n] / costs[n])
         if best and not self._whole:
             return best
-        longest = 2 * self._whole + 1 if self._whole else _FIRST_TRIAL
+        longest = max(2 * self._whole + 1, self._run) if self._whole else _FIRST_TRIAL
         tried = [n for n in affordable if n <= longest]
         return max(best, max(tried, key=lambda n: (n + 1) / costs[n], default=0))
 
@@ -126,6 +141,7 @@ class LengthPolicy:
         self._lost = max(self._lost, -_CREDIT * self._allowed)
         if drafted:
             self._whole = drafted if accepted == drafted else 0
+            self._run = self._run + drafted if self._whole else 0
 
 
 class Paced:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 
 from draftproof.engine.backend import Rows
@@ -18,48 +19,85 @@ CELLS_ROUNDED_TO = 256
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """What was measured on sequence 0, which is empty again.
+    """What was measured.
 
     exact: the largest n up to the limit for which a batch of any size up to n gave bit for bit the logits of single rows.
     seconds[n - 1]: time of a batch of n rows, as far as it was tried; of the processor with one thread, else by the wall
-    clock. can_truncate: whether the memory forgot a last token when asked.
+    clock. longer: larger sizes that were tried one by one, and gave the logits of single rows too, with their seconds.
     """
 
     exact: int
     seconds: tuple[float, ...]
-    can_truncate: bool
+    longer: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Every size of a batch that is known to be exact, ascending."""
+        return (*range(1, self.exact + 1), *(n for n in self.longer if n > self.exact))
 
 
-def measure(context: Context, limit: int) -> RowTest:
-    """Reads 2 to `limit` tokens (at least 2) one by one and then in batches of every size. Needs sequence 0 to be empty."""
-    limit = max(2, min(limit, context.batch, context.outputs, context.tokens))
+def can_truncate(context: Context) -> bool:
+    """Whether the memory forgets a last token when asked. Needs sequence 0 to be empty, and leaves it so."""
+    context.decode([Row(0, i, i % context.model.vocab.size, True) for i in range(2)])
+    able = context.remove(0, 1)
+    context.remove(0, 0)
+    return able
+
+
+def measure(context: Context, limit: int, longer: Sequence[int] = (), *, tokens: int = 0) -> RowTest:
+    """Reads 2 to `limit` tokens (at least 2) one by one and then in batches of every size, then of `longer` sizes.
+
+    The longer ones are left out where the others differed. Needs sequence 0 to be empty, and leaves it so.
+    tokens: the most that one sequence will hold where the numbers are used, if that is another context.
+    """
+    room = min(context.batch, context.outputs, context.tokens)
+    limit = max(2, min(limit, room))
     vocab = context.model.vocab.size
     clock = time.thread_time if context.options.threads == 1 else time.perf_counter
-    rows = [Row(0, i, (1 + i * STRIDE) % vocab, True) for i in range(limit)]
     single: list[Rows] = []
-    took = []
-    for row in rows:
+    took: list[float] = []
+
+    def timed(rows: Sequence[Row]) -> Rows:
         start = clock()
-        logits = context.decode([row])
+        logits = context.decode(rows)
         took.append(clock() - start)
-        single.append(logits[0].copy())
+        return logits
+
+    def read_single(n: int) -> list[Row]:
+        rows = [Row(0, i, (1 + i * STRIDE) % vocab, True) for i in range(n)]
+        single.extend(timed([row])[0].copy() for row in rows[len(single) :])
+        return rows
+
+    def is_exact(rows: Sequence[Row]) -> bool:
+        context.remove(0, 0)
+        return all(a.tobytes() == b.tobytes() for a, b in zip(timed(rows), single, strict=False))
+
+    rows = read_single(limit)
     seconds = [median(took[limit // 2 :])]  # the first ones warm up
-    can_truncate = context.remove(0, limit - 1)
     exact = 1
     for n in range(2, limit + 1):
-        context.remove(0, 0)
-        start = clock()
-        logits = context.decode(rows[:n])
-        seconds.append(clock() - start)
-        if any(a.tobytes() != b.tobytes() for a, b in zip(logits, single, strict=False)):
+        same = is_exact(rows[:n])
+        seconds.append(took[-1])
+        if not same:
             break
         exact = n
+    bound = _known_bound(context, tokens or context.tokens)
+    found: dict[int, float] = {}
+    sizes = [n for n in sorted(longer) if limit < n <= min(room, bound)] if exact == limit else []
+    if sizes:
+        context.remove(0, 0)
+        context.decode(rows)
+        rows = read_single(sizes[-1])
+        for n in sizes:
+            if not is_exact(rows[:n]):
+                break
+            found[n] = took[-1]
     context.remove(0, 0)
-    return RowTest(min(exact, _known_bound(context)), tuple(seconds), can_truncate)
+    return RowTest(min(exact, bound), tuple(seconds), found)
 
 
-def _known_bound(context: Context) -> int:
+def _known_bound(context: Context, tokens: int) -> int:
     # libllama's flash attention on the processor gives each thread a part of the cache when there is one row and 512 cells
     # or more (the number of cells is rounded up to 256), so then a single row is summed in another order than two are.
-    splits = context.options.threads > 1 and context.tokens > CELLS_SPLIT_AMONG_THREADS - CELLS_ROUNDED_TO
+    splits = context.options.threads > 1 and tokens > CELLS_SPLIT_AMONG_THREADS - CELLS_ROUNDED_TO
     return 1 if splits else context.batch

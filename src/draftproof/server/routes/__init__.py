@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from draftproof.server.routes import generate, meta, words
 
-ROUTERS = (generate.ROUTER, meta.ROUTER, words.ROUTER)
+GROUPS = (generate.ROUTES, meta.ROUTES, words.ROUTES)

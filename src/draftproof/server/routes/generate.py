@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,17 +9,17 @@ from draftproof.server.exchange import respond
 from draftproof.server.jobs import Ticket
 from draftproof.server.native import NativeForm
 from draftproof.server.openai import OpenAIForm
-from draftproof.server.openapi import takes
+from draftproof.server.openapi import Routes
 from draftproof.server.prompts import check_prompt, read_prompts
 from draftproof.server.schema import ChatCompletion, NativeCompletion, OpenAICompletion
 from draftproof.server.settings import read_settings
 from draftproof.server.state import body_of, state_of
 
-ROUTER = APIRouter(tags=["text"])
+ROUTES = Routes("text")
 
 
-@ROUTER.post("/completion", openapi_extra=takes(NativeCompletion))
-@ROUTER.post("/completions", include_in_schema=False)
+@ROUTES.post("/completion", NativeCompletion)
+@ROUTES.post("/completions", NativeCompletion, listed=False)
 async def completion(request: Request) -> Response:
     """llama-server's own route."""
     state = state_of(request)
@@ -31,7 +30,7 @@ async def completion(request: Request) -> Response:
     return await respond(request, state.worker, ticket, NativeForm(state.served, many=many))
 
 
-@ROUTER.post("/v1/completions", openapi_extra=takes(OpenAICompletion))
+@ROUTES.post("/v1/completions", OpenAICompletion)
 async def openai_completion(request: Request) -> Response:
     """OpenAI's route for text that is carried on."""
     state = state_of(request)
@@ -42,8 +41,8 @@ async def openai_completion(request: Request) -> Response:
     return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=False))
 
 
-@ROUTER.post("/v1/chat/completions", openapi_extra=takes(ChatCompletion))
-@ROUTER.post("/chat/completions", include_in_schema=False)
+@ROUTES.post("/v1/chat/completions", ChatCompletion)
+@ROUTES.post("/chat/completions", ChatCompletion, listed=False)
 async def chat_completion(request: Request) -> Response:
     """OpenAI's route for conversations."""
     state = state_of(request)

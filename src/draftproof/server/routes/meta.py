@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from draftproof.server.errors import Refusal, not_found
+from draftproof.server.openapi import Routes
 from draftproof.server.page import page as the_page
 from draftproof.server.state import state_of
 from draftproof.server.wire import answer
 
-ROUTER = APIRouter(tags=["about the server"])
+ROUTES = Routes("about the server")
 
 
-@ROUTER.get("/health")
-@ROUTER.get("/v1/health", include_in_schema=False)
+@ROUTES.get("/health")
+@ROUTES.get("/v1/health", listed=False)
 async def health(request: Request) -> Response:
     """Whether the engine works."""
     if not state_of(request).worker.is_alive:
@@ -23,41 +25,42 @@ async def health(request: Request) -> Response:
     return answer({"status": "ok"})
 
 
-@ROUTER.get("/props")
+@ROUTES.get("/props")
 async def props(request: Request) -> Response:
     """Model, defaults, and speculation as it is."""
-    return answer(state_of(request).report.props())
+    # in a thread, for what rows cost may have to be measured first
+    return answer(await asyncio.to_thread(state_of(request).report.props))
 
 
-@ROUTER.get("/slots")
-async def slots(request: Request, fail_on_no_slot: str = "") -> Response:
+@ROUTES.get("/slots", query=("fail_on_no_slot",))
+async def slots(request: Request) -> Response:
     """Every slot, and what runs or ran in it."""
     told = state_of(request).report.slots()
-    if fail_on_no_slot and all(slot["is_processing"] for slot in told):
+    if request.query_params.get("fail_on_no_slot") and all(slot["is_processing"] for slot in told):
         raise Refusal("no slot available", 503, "unavailable_error")
     return answer(told)
 
 
-@ROUTER.get("/metrics")
+@ROUTES.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Totals, for Prometheus."""
     return Response(state_of(request).report.metrics(), media_type="text/plain; version=0.0.4")
 
 
-@ROUTER.get("/v1/models")
-@ROUTER.get("/models", include_in_schema=False)
+@ROUTES.get("/v1/models")
+@ROUTES.get("/models", listed=False)
 async def models(request: Request) -> Response:
     """The one model."""
     return answer(state_of(request).report.models())
 
 
-@ROUTER.get("/lora-adapters", include_in_schema=False)
-async def lora_adapters() -> Response:
+@ROUTES.get("/lora-adapters", listed=False)
+async def lora_adapters(_: Request) -> Response:
     """There are none."""
     return answer([])
 
 
-@ROUTER.get("/", include_in_schema=False)
+@ROUTES.get("/", listed=False)
 async def page(request: Request) -> Response:
     """A page to try the model with."""
     if not state_of(request).report.page:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from draftproof.server.openapi import takes
+from draftproof.server.openapi import Routes
 from draftproof.server.schema import ApplyTemplate, Detokenize, Tokenize
 from draftproof.server.state import body_of, state_of
 from draftproof.server.vocabulary import Vocabulary
 from draftproof.server.wire import answer
 
-ROUTER = APIRouter(tags=["words"])
+ROUTES = Routes("words")
 
 
-@ROUTER.post("/tokenize", openapi_extra=takes(Tokenize))
+@ROUTES.post("/tokenize", Tokenize)
 async def tokenize(request: Request) -> Response:
     """Token ids of a text."""
     asked = Tokenize.read(await body_of(request))
@@ -53,7 +52,7 @@ def _piece(token: int, vocabulary: Vocabulary) -> Any:
         return list(raw)
 
 
-@ROUTER.post("/detokenize", openapi_extra=takes(Detokenize))
+@ROUTES.post("/detokenize", Detokenize)
 async def detokenize(request: Request) -> Response:
     """The text of token ids."""
     asked = Detokenize.read(await body_of(request))
@@ -62,7 +61,7 @@ async def detokenize(request: Request) -> Response:
     return answer({"content": text, "prompt": text})
 
 
-@ROUTER.get("/tokenizer_info")
+@ROUTES.get("/tokenizer_info")
 async def tokenizer_info(request: Request) -> Response:
     """What clients need that tokenize through the server, by vLLM's names."""
     state = state_of(request)
@@ -73,7 +72,7 @@ async def tokenizer_info(request: Request) -> Response:
     return answer({**names, "pad_token": None, "chat_template": state.template.source, "model_max_length": context})
 
 
-@ROUTER.post("/apply-template", openapi_extra=takes(ApplyTemplate))
+@ROUTES.post("/apply-template", ApplyTemplate)
 async def apply_template(request: Request) -> Response:
     """The text that a conversation becomes."""
     asked = ApplyTemplate.read(await body_of(request))

@@ -1,0 +1,238 @@
+"""The same requests with speculation and without, where a request can switch it off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from draftproof.checks import common
+from draftproof.checks.contexts import ceiling
+from draftproof.checks.drafting import Reports, batches
+from draftproof.checks.prompts import is_small, ordinary, repeating
+from draftproof.checks.sampling.assessment import Assessment, Bound
+from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
+from draftproof.checks.sampling.laws import LawBook, PrefixRow
+from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
+from draftproof.checks.self_report.speculation_switch import working
+from draftproof.client.oracle import oracle_row
+from draftproof.core.ask import Ask, Completion, Scalar
+from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.sampling import Sampling
+from draftproof.stats.coupling import compare, coupling_bound
+
+FIRST_BATCH, FIRST_LARGE = 32, 16
+DOUBLING = 256
+"""Batches double up to here; then they grow by a quarter."""
+ALTERNATIVES = 20
+MOST = {Effort.QUICK: 512, Effort.STANDARD: 8192, Effort.DEEP: 65536}
+COUPLED_SHARE = 0.1
+"""Above this share of seeds whose answers differ, the two conditions are held to draw independently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One request with speculation and without."""
+
+    on: Completion
+    off: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`switch`: the field that was seen to switch speculation off ("" = none). `pairs`: greedy answers.
+
+    `on`, `off`: answers at temperature 1; the seeds of `off` are the first of `on`. `rows`: the laws that the answers without
+    speculation tell of, per prefix. `noise`: RMS difference in nats of laws by one row and by a batch of rows.
+    """
+
+    reports: Reports
+    switch: str
+    value: Scalar = None
+    noise: float = 0.0
+    vocabulary: int | None = None
+    pairs: tuple[Pair, ...] = ()
+    on: Stream | None = None
+    off: Stream | None = None
+    rows: tuple[PrefixRow, ...] = ()
+
+
+def collect(probe: Probe) -> Evidence:
+    """Greedy pairs; then seeds in both conditions, and where they give other answers, further ones with speculation alone."""
+    switch = working(probe)
+    if switch is None:
+        return Evidence(probe.facts.self_reports, "")
+    asks = common.forced(probe, 0.0)[:2]
+    off_asks = [replace(ask, extra=(*ask.extra, switch)) for ask in asks]
+    pairs = [Pair(on, probe.ask(ask)) for on, ask in zip(probe.once(asks), off_asks, strict=True)]
+    on, off, seeds = _arms(probe, switch)
+    noise = probe.noise([a.prompt for a in asks], batches([*(p.on for p in pairs), *on.answers]))
+
+    def evidence() -> Evidence:
+        rows = _rows(off.answers, probe.facts.vocabulary)
+        facts = probe.facts
+        return Evidence(
+            facts.self_reports, *switch, noise, facts.vocabulary, tuple(pairs), on.stream(), off.stream(), tuple(rows)
+        )
+
+    done = len(seeds)
+    while True:
+        if not off.answers or coupled(evidence()):
+            off.more(probe, seeds)
+        so_far = evidence()
+        if done >= MOST[probe.effort] or _is_decided(so_far, TARGET[probe.effort]):
+            return so_far
+        size = done if done < DOUBLING else done // 4
+        done += size
+        seeds = probe.seeds(size)
+        if coupled(so_far):
+            on.more(probe, seeds)
+        else:
+            on.unseeded(probe, size)
+
+
+def _is_decided(evidence: Evidence, target: float) -> bool:
+    if evidence.on is None or not evidence.on.samples:
+        return True
+    found = bound(evidence, PASS_ERROR)
+    if found is not None and found.tv <= target:
+        return True
+    later = assessed(evidence, evidence.on).later
+    return bool(later.impossible) or later.max_log_e >= math.log(2 / ALPHA)
+
+
+def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, range]:
+    """Both conditions, with a prompt that drafts; the first answers with speculation are there, `range` are their seeds.
+
+    A small model drafts and samples freely on text that repeats itself; a large one has more to choose from on ordinary text,
+    if its drafter is awake there.
+    """
+    repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
+    short = replace(repeated, max_tokens=SHORT)
+    asks = [short, repeated] if is_small(probe) else [replace(short, prompt=ordinary(probe, 1)[0]), repeated]
+    for ask in asks:
+        on, seeds = _Drawn(ask), probe.seeds(FIRST_BATCH if is_small(probe) else FIRST_LARGE)
+        on.more(probe, seeds)
+        if on.stream().drafted >= LEAST_DRAFTED:
+            break
+    off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(switch,)))
+    return on, off, seeds
+
+
+class _Drawn:
+    """Answers to one request by many seeds."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.answers: list[Completion] = []
+        self.seeds: list[int] = []
+
+    def more(self, probe: Probe, seeds: range) -> None:
+        self._take(probe, replace(self.ask, seed=seeds[0], count=len(seeds)))
+
+    def unseeded(self, probe: Probe, n: int) -> None:
+        """n further answers, which some servers give many at a time."""
+        self._take(probe, replace(self.ask, count=n))
+
+    def _take(self, probe: Probe, ask: Ask) -> None:
+        for answer in probe.ask_many([ask]):
+            if answer.ok and answer.token_ids:
+                self.answers.append(answer)
+                self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
+
+    def stream(self) -> Stream:
+        samples = tuple(a.token_ids or () for a in self.answers)
+        drafted, accepted = (sum(getattr(a, name) or 0 for a in self.answers) for name in ("drafted", "accepted"))
+        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted)
+
+
+def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[PrefixRow]:
+    """The first law that was told after each prefix."""
+    seen: set[tuple[int, ...]] = set()
+    for answer in answers:
+        for n, token in enumerate(answer.tokens):
+            prefix = (answer.token_ids or ())[:n]
+            if prefix not in seen and token.alternatives:
+                seen.add(prefix)
+                yield PrefixRow(0, prefix, oracle_row(token, answer.exchange, vocabulary))
+
+
+def _compared(evidence: Evidence) -> tuple[int, int, int]:
+    """(answers that differ, tokens compared, answers compared) of the seeds that both conditions were given."""
+    assert evidence.on is not None
+    assert evidence.off is not None
+    with_draft = dict(zip(evidence.on.seeds, evidence.on.samples, strict=True))
+    both = [
+        (with_draft[s], sample)
+        for s, sample in zip(evidence.off.seeds, evidence.off.samples, strict=True)
+        if s in with_draft
+    ]
+    found = [compare(*samples) for samples in both]
+    return sum(m for m, _ in found), sum(n for _, n in found), len(found)
+
+
+def coupled(evidence: Evidence) -> bool:
+    """Whether a seed gives the same answer in both conditions, save rare exceptions."""
+    differ, _, answers = _compared(evidence)
+    return answers > 0 and differ <= COUPLED_SHARE * answers
+
+
+def bound(evidence: Evidence, error: float) -> Bound | None:
+    """How far the tokens with speculation can be from those without: by equal seeds, else by counts against the law told without.
+
+    None where neither is possible.
+    """
+    if evidence.on is None or evidence.off is None:
+        return None
+    if coupled(evidence):
+        differ, tokens, _ = _compared(evidence)
+        by_seeds = coupling_bound(differ, tokens, error / 2)
+        return Bound(by_seeds.bound, tokens, "seeds", by_seeds.statement("speculation on and off"))
+    return assessed(evidence, evidence.on).bound([evidence.on], error)
+
+
+def assessed(evidence: Evidence, stream: Stream) -> Assessment:
+    """The tokens of a stream held against the laws that were told without speculation."""
+    book = LawBook(None, evidence.rows, evidence.vocabulary, evidence.noise)
+    assessment = Assessment(book, "", evidence.noise)
+    assessment.observe([stream])
+    return assessment
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first token of a greedy answer that differs: `gap` nats lie between both tokens in the law told without speculation."""
+
+    pair: Pair
+    position: int
+    gap: float
+
+
+def first_difference(pair: Pair) -> Difference | None:
+    """None where the answers are equal."""
+    on, off = pair.on.token_ids or (), pair.off.token_ids or ()
+    for n, (a, b) in enumerate(zip(on, off, strict=False)):
+        if a != b:
+            return Difference(pair, n, _gap(_row_at(pair.off, n), a))
+    return None
+
+
+def _row_at(answer: Completion, n: int) -> OracleRow | None:
+    told = n < len(answer.tokens) and bool(answer.tokens[n].alternatives)
+    return oracle_row(answer.tokens[n], answer.exchange, None) if told else None
+
+
+def _gap(row: OracleRow | None, token: int) -> float:
+    if row is None:
+        return 0.0
+    value = row.logprobs[row.ids.index(token)] if token in row.ids else ceiling(row)
+    return row.logprobs[0] - value
+
+
+def moved(pair: Pair) -> Iterator[float]:
+    """Differences of the logprobs of equal tokens after equal tokens, where both answers have measured them."""
+    for a, b in zip(pair.on.tokens, pair.off.tokens, strict=False):
+        if a.id != b.id:
+            return
+        if a.alternatives and b.alternatives and a.logprob is not None and b.logprob is not None:
+            yield abs(a.logprob - b.logprob)
