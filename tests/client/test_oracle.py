@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.client.oracle import Oracle, oracle_row
+from draftproof.client.oracle import Oracle, lawful, oracle_row
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import TargetError
 from draftproof.core.facts import Facts
@@ -84,7 +84,7 @@ def test_texts_without_ids_have_the_id_minus_one() -> None:
 def test_probabilities_in_the_place_of_logprobs_are_no_law() -> None:
     token = TokenRecord(0, "a", None, 0.6, (Alternative(0, "a", 0.6), Alternative(1, "b", 0.4)))
     with pytest.raises(TargetError, match="no log-probabilities") as caught:
-        oracle_row(token, 7, 2)
+        lawful(oracle_row(token, 7, 2))
     assert caught.value.exchange == 7
 
 

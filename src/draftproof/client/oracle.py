@@ -85,7 +85,7 @@ class Oracle:
             )
         if not answer.tokens:
             raise TargetError("The server gave no logprobs for a single token.", exchange=answer.exchange)
-        return oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary)
+        return lawful(oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary))
 
     def _recall(self, context: Prompt, k: int) -> OracleRow | None:
         with self._lock:
@@ -124,18 +124,11 @@ def _worked_out(
 def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> OracleRow:
     """The alternatives of one token and the token itself, best first. Ids that the server does not give are -1.
 
-    Raises TargetError when there are no alternatives, or when their values cannot be log-probabilities.
+    Raises TargetError when there are no alternatives.
     """
     if not token.alternatives:
         raise TargetError("The server gave no alternatives for a single token.", exchange=exchange)
     listed = [a for a in token.alternatives if a.logprob is not None]
-    mass = math.fsum(math.exp(min(a.logprob, 1.0)) for a in listed if a.logprob is not None)
-    if mass > 1 + _MASS:
-        raise TargetError(
-            f"What the server gives for a single token are no log-probabilities: the probabilities add to {mass:.3f}.",
-            "Nothing can be held against them. See logprobs/well_formed.",
-            exchange,
-        )
     same = {(a.id, a.text) for a in listed}
     if token.logprob is not None and (token.id, token.text) not in same:
         listed.append(Alternative(token.id, token.text, token.logprob))
@@ -146,4 +139,16 @@ def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> Ora
         logprobs=tuple(a.logprob for a in listed if a.logprob is not None),
         exchange=exchange,
         complete=vocabulary is not None and len({a.id for a in listed if a.id is not None}) == vocabulary,
+    )
+
+
+def lawful(row: OracleRow) -> OracleRow:
+    """The row, to be held against answers. Raises TargetError when its values cannot be log-probabilities."""
+    mass = math.fsum(math.exp(min(x, 1.0)) for x in row.logprobs)
+    if mass <= 1 + _MASS:
+        return row
+    raise TargetError(
+        f"What the server gives for a single token are no log-probabilities: the probabilities add to {mass:.3f}.",
+        "Nothing can be held against them. See logprobs/well_formed.",
+        row.exchange,
     )

@@ -14,6 +14,7 @@ from draftproof.engine.generate import Generation, Job
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
 from draftproof.liars.liar import Liar
+from draftproof.liars.parameters import shaping
 
 _LONG = 20
 """Answers of more tokens than this are touched."""
@@ -62,13 +63,10 @@ class _SharedSampler(Unhurried):
 
     def _judge(self, rows: Rows) -> list[Emitted]:
         mates = [g for g in self._served if g is not self and not g.finish and g.job.sampling.top_k == 1]
-        asked = self._shaper.sampling
-        if mates and self.job.max_tokens > _LONG:
-            self._shaper.sampling = replace(asked, temperature=0.0)
-        try:
+        if not mates or self.job.max_tokens <= _LONG:
             return super()._judge(rows)
-        finally:
-            self._shaper.sampling = asked
+        with shaping(self._shaper, replace(self.job.sampling, temperature=0.0)):
+            return super()._judge(rows)
 
 
 class _AfterLong(Generation):
