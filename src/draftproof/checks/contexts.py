@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.client.noise import squared_difference
-from draftproof.client.oracle import oracle_row
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
@@ -92,7 +92,7 @@ def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[O
         one = probe.ask(ask if n else replace(ask, extra=probe.facts.uncached))
         if not one.ok or not one.tokens:
             break
-        rows.append(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary))
+        rows.append(lawful(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary)))
     return tuple(rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from draftproof.core.tokens import Alternative, TokenRecord
 
 _SEED = 0
 _NOISE_ALTERNATIVES = 50
+_MASS = 1e-3
 _REMEMBERED = 400_000
 """Alternatives kept over all remembered rows, about 50 MB."""
 
@@ -83,7 +85,7 @@ class Oracle:
             )
         if not answer.tokens:
             raise TargetError("The server gave no logprobs for a single token.", exchange=answer.exchange)
-        return oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary)
+        return lawful(oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary))
 
     def _recall(self, context: Prompt, k: int) -> OracleRow | None:
         with self._lock:
@@ -137,4 +139,16 @@ def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> Ora
         logprobs=tuple(a.logprob for a in listed if a.logprob is not None),
         exchange=exchange,
         complete=vocabulary is not None and len({a.id for a in listed if a.id is not None}) == vocabulary,
+    )
+
+
+def lawful(row: OracleRow) -> OracleRow:
+    """The row, to be held against answers. Raises TargetError when its values cannot be log-probabilities."""
+    mass = math.fsum(math.exp(min(x, 1.0)) for x in row.logprobs)
+    if mass <= 1 + _MASS:
+        return row
+    raise TargetError(
+        f"What the server gives for a single token are no log-probabilities: the probabilities add to {mass:.3f}.",
+        "Nothing can be held against them. See logprobs/well_formed.",
+        row.exchange,
     )

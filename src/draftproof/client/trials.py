@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
-from draftproof.client.oracle import oracle_row
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError, Unreachable
 from draftproof.core.facts import Facts
@@ -159,7 +160,8 @@ class _Trials:
         self.prompt = ids
         self.learn(token_prompts=True, token_ids=answer.token_ids is not None)
         if answer.tokens and answer.tokens[0].alternatives:
-            self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
+            with suppress(TargetError):  # values that are no logprobs: checks say so
+                self.row = lawful(oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary))
 
     def repetition(self) -> None:
         """Whether a seed gives its text again, and whether a batch gives the texts of its seeds: the first ones and the last."""
