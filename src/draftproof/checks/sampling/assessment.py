@@ -150,7 +150,9 @@ class Assessment:
         if not counted:
             return None
         prefixes = sorted(counted)
-        laws = self.book.laws(0, streams[0], [(prefix, 0) for prefix in prefixes])  # what was counted are cells, not tokens
+        laws = self.book.laws(
+            0, streams[0], [(prefix, 0) for prefix in prefixes]
+        )  # what was counted are cells, not tokens
         table = np.array([[counted[prefix][cell] for cell in range(self.book.cells)] for prefix in prefixes])
         used = (laws.p.max(axis=0) > 0) | (table.sum(axis=0) > 0)
         t = mean_tv_upper(table[:, used], laws.p[:, used], error / 2)
