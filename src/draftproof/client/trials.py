@@ -38,6 +38,8 @@ _CHANCE = 1e-4
 _MOST_COUPLED = 16
 _SAME_LAW = 0.5
 """Nats by which one context's value may move in a batch; the laws of two contexts differ by more."""
+_MOST_SILENT = 40
+"""Seeds tried for a token that is a whole character."""
 
 
 def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]:
@@ -109,7 +111,7 @@ class _Trials:
         """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
         best: Completion | None = None
         for asked in ladder:
-            answer = self._without_refused_fields(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
+            answer = self._first_whole_token(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
             if answer.error is None and _alternatives(answer):
                 return answer
             if best is None or (answer.error is None and (best.error is not None or answer.tokens)):
@@ -120,6 +122,15 @@ class _Trials:
         if best.status in (400, 422, 500):
             best = self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0]
         return best
+
+    def _first_whole_token(self, ask: Ask) -> Completion:
+        """The answer of the first seed whose token is a whole character: of pieces a server may give no logprobs."""
+        answer = self._without_refused_fields(ask)
+        for seed in range(_SEED + 1, _SEED + _MOST_SILENT):
+            if answer.error is not None or answer.tokens or not answer.text.endswith("\ufffd"):
+                break
+            answer = self.ask(replace(ask, seed=seed))[0]
+        return answer
 
     def _without_refused_fields(self, ask: Ask) -> Completion:
         """Asks again with fewer fields where the server refuses the request, and goes on so when that helps."""
@@ -154,7 +165,7 @@ class _Trials:
                 ids = None
         if not ids:
             return
-        answer = self.ask(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))[0]
+        answer = self._first_whole_token(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))
         if answer.error is not None:
             return
         self.prompt = ids
