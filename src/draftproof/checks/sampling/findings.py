@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 from draftproof.checks.check import Terms
 from draftproof.checks.drafting import Drafting, why_inconclusive, without_drafts
-from draftproof.checks.sampling.assessment import Assessment, Bound
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.checks.sampling.streams import drafting_in
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
-
-SUSPECT = math.log(100)
-"""An honest server reaches this in at most 1 of 100 audits; then no pass by counts is given, though it is far from a proof."""
 
 NOISE_LIMIT = 0.2
 """RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
@@ -120,10 +117,8 @@ class Findings:
             return self._judgement(
                 Verdict.INCONCLUSIVE, text, missing=f"about {a.missing(bound, target)} more {unit} (a higher --effort)"
             )
-        if bound.kind == "counts" and a.later.max_log_e >= SUSPECT:
-            text = (
-                f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
-            )
+        if bound.kind == "counts" and a.later.log_e >= SUSPECT:
+            text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
         confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
