@@ -14,6 +14,7 @@ import numpy as np
 from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
+from draftproof.client.openai_wire import HIDDEN
 from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError, Unreachable
@@ -27,6 +28,8 @@ _SEED = (1 << 31) + 4096
 """Above every seed that a probe hands out, so that no check meets a seed again."""
 _TOKENS = 6
 _SINGLES = 4
+_NOT_WHOLE = (400, 405, 422, 501)
+"""What a server says that streams only, and that is asked for a whole answer."""
 _DRAWN, _DRAWN_TOKENS = 8, 16
 _PROMPTS = 64
 """Prompts per request to a model of a few letters; of others as many as there are slots, so that none waits for long."""
@@ -73,10 +76,15 @@ class _Trials:
         server that needed more than that once is not worth waiting for thirty times.
         """
         route = ask.route or self.route
+        if self.facts.stream_only:
+            ask = replace(ask, stream=True)
         call = self.dialect.call(ask, route)
         began = time.monotonic()
         try:
-            return self.dialect.parse(ask, self.http.post(call.path, call.body))
+            answers = self.dialect.parse(ask, self.http.post(call.path, call.body))
+            if any(name == HIDDEN for answer in answers for name, _ in answer.claims):
+                self.learn(hidden_tokens=True)
+            return answers
         except Unreachable:
             raise
         except TargetError as e:
@@ -92,9 +100,11 @@ class _Trials:
 
     def routes(self) -> None:
         """Which routes generate, which of them give logprobs, and how many alternatives the best one gives."""
-        best, *others = self.dialect.routes
-        answers = {best: self._logprobs(best, self._ladder())}
-        answers |= {route: self._logprobs(route, (5, 1)) for route in others}
+        best = self.dialect.routes[0]
+        answers = self._all_routes()
+        if all(answer.status in _NOT_WHOLE for answer in answers.values()):
+            self.learn(stream_only=True)
+            answers = self._all_routes()
         answering = [route for route, answer in answers.items() if answer.error is None]
         if not answering:
             raise _nothing_generates(self.http.url, tuple(answers.values()))
@@ -106,6 +116,11 @@ class _Trials:
                 self.note(f"{route} gives no logprobs.")
         self.route = (giving or answering)[0]
         self.learn(routes=tuple(giving), max_alternatives=_alternatives(answers[self.route]))
+
+    def _all_routes(self) -> dict[str, Completion]:
+        best, *others = self.dialect.routes
+        answers = {best: self._logprobs(best, self._ladder())}
+        return answers | {route: self._logprobs(route, (5, 1)) for route in others}
 
     def _logprobs(self, route: str, ladder: Sequence[int]) -> Completion:
         """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
@@ -189,7 +204,7 @@ class _Trials:
             len(self.texts) < len(tried)
             or len(set(self.texts)) == 1
             or self.route not in self.dialect.batch_routes
-            or (self.facts.slots == 1)
+            or (self.facts.slots == 1 or self.facts.stream_only)
         ):
             return
         batch = self.ask(replace(ask, count=n))
@@ -204,7 +219,8 @@ class _Trials:
         """Whether one request may carry several prompts, each answered as if it were alone: two of them, by their first laws."""
         prompts: tuple[Prompt, ...] = (self.prompt * 2, self.prompt)
         most = _PROMPTS if (self.facts.vocabulary or _PROMPTS + 1) <= _PROMPTS else min(self.facts.slots or 1, 8)
-        if most < 2 or self.route not in self.dialect.batch_routes or self.route.endswith("chat/completions"):
+        takes_many = self.route in self.dialect.batch_routes and not self.route.endswith("chat/completions")
+        if most < 2 or self.facts.stream_only or not takes_many:
             return
         one = Ask(self.prompt, 1, alternatives=self.facts.max_alternatives, seed=_SEED)
         together = [_values(answer) for answer in self.ask(replace(one, prompt=prompts[0], also=prompts[1:]))]

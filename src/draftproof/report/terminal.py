@@ -18,8 +18,11 @@ from draftproof.audit.plan import Plan
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort
 from draftproof.core.verdict import Finding, Statement, Verdict
 from draftproof.report.page import Page, listed
+
+_NEXT = {Effort.QUICK: " --effort standard", Effort.STANDARD: " --effort deep"}
 
 LABELS = {
     Verdict.PASS: ("pass", "green"),
@@ -153,6 +156,10 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
         for row in rows:
             parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
             page.line(*parts, hang=width + 13)
+        if report.limits:
+            page.line("Limits of this audit")
+            for limit in report.limits:
+                page.line(f"- {limit.what}: {limit.effect}", indent=2, hang=4)
         if report.remedies:
             page.line("What to do")
             for remedy in report.remedies:
@@ -160,6 +167,12 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
         page.blank()
     for note in report.notes:
         page.line(note)
+    if report.continues:
+        odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
+        page.line(
+            f"continues {', '.join(report.continues)}: with the samples of all, judged again at a smaller error probability; "
+            f"all together fail a sound server at most 1 time in {1 / odds:,.0f}"
+        )
     if report.stopped:
         page.line(("stopped early", "bold yellow"), f": {report.stopped}")
     _last_line(page, report)
@@ -184,6 +197,10 @@ def _last_line(page: Page, report: Report) -> None:
         hints.append(f"draftproof rejudge {shlex.quote(str(report.evidence_path))}")
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
+    more = any(o.judgement.more for o in report.outcomes)
+    if report.evidence_path and (report.stopped or more) and report.facts.url:
+        effort = _NEXT.get(report.config.effort, "") if more else ""
+        hints.append(f"draftproof check {report.facts.url} --resume {shlex.quote(str(report.evidence_path))}{effort}")
     page.line((f"exit {report.exit_code}", style), " · ".join(parts))
     for hint in hints if report.outcomes else ():
         page.line(hint, indent=2)
