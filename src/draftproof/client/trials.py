@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -58,6 +59,7 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.grammar()
     trials.coupling()
     trials.drafting()
+    trials.pace()
     return trials.dialect, trials.facts
 
 
@@ -69,6 +71,7 @@ class _Trials:
         self.prompt: Prompt = _PROMPT
         self.row: OracleRow | None = None
         self.texts: list[str] = []
+        self.took_s: dict[int, list[float]] = {}
         self.route = dialect.routes[0]
 
     def ask(self, ask: Ask) -> list[Completion]:
@@ -82,6 +85,8 @@ class _Trials:
         began = time.monotonic()
         try:
             answers = self.dialect.parse(ask, self.http.post(call.path, call.body))
+            if len(answers) == 1 and answers[0].error is None:
+                self.took_s.setdefault(ask.max_tokens, []).append(time.monotonic() - began)
             if any(name == HIDDEN for answer in answers for name, _ in answer.claims):
                 self.learn(hidden_tokens=True)
             return answers
@@ -214,6 +219,14 @@ class _Trials:
             self.note(
                 f"A batch of {n} does not give the texts of single requests with the same seeds; batches are not used."
             )
+
+    def pace(self) -> None:
+        """How long a request takes, and a token, by the answers so far."""
+        one, more = (self.took_s.get(tokens) for tokens in (1, _TOKENS))
+        if one:
+            self.learn(request_s=round(statistics.median(one), 6))
+        if one and more:
+            self.learn(token_s=round(max(0.0, statistics.median(more) - statistics.median(one)) / (_TOKENS - 1), 6))
 
     def prompts(self) -> None:
         """Whether one request may carry several prompts, each answered as if it were alone: two of them, by their first laws."""

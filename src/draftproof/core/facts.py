@@ -22,6 +22,7 @@ class Facts:
     `stream_only`: refuses whole answers. `hidden_tokens`: answers are charged for reasoning tokens that are not shown.
     `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
     even where it would rather not because that does not pay.
+    `request_s` is how long a request for one token took, `token_s` each further token.
     `countable` names the known little model that the server was recognised to serve ("" = none).
     """
 
@@ -51,4 +52,6 @@ class Facts:
     drafting: tuple[tuple[str, Scalar], ...] = ()
     coupling: str = ""
     countable: str = ""
+    request_s: float | None = None
+    token_s: float | None = None
     notes: tuple[str, ...] = field(default=())

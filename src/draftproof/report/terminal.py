@@ -15,6 +15,7 @@ from draftproof.audit.events import (
 )
 from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
+from draftproof.audit.safety import duration
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
@@ -213,6 +214,8 @@ def write_plan(page: Page, plan: Plan) -> None:
         label = LABELS[Verdict.NOT_APPLICABLE] if planned.not_applicable else "run"
         cost = planned.not_applicable or f"about {planned.requests} requests: {planned.claim}"
         page.entry(label, planned.check, cost, name_width=width, label_width=4)
-    seconds = plan.seconds_at_least
-    time = "" if seconds is None else f", at least {seconds:.1f} s in round trips; generation comes on top"
+    least = plan.seconds_at_least
+    time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
+    if plan.seconds is not None:
+        time = f", {duration(plan.seconds)} at the server's pace"
     page.line(f"in all about {plan.requests} requests{time}")
