@@ -73,7 +73,8 @@ def collect(probe: Probe) -> Evidence:
         assessment.observe(streams)
         if probe.samples is None and _is_decided(assessment, streams, total, probe.effort):
             break
-        if time.monotonic() - began > SECONDS[probe.effort]:
+        # The next batch is as large again, or half as large: what would end far beyond the time is not begun.
+        if (time.monotonic() - began) * (1.5 if total >= DOUBLING else 2) > SECONDS[probe.effort]:
             break
     return Evidence(
         probe.facts.self_reports,

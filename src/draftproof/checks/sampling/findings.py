@@ -114,11 +114,14 @@ class Findings:
         if bound.tv > target:
             unit = "tokens" if bound.kind == "seeds" else "samples of the first condition"
             text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
-            return self._judgement(
-                Verdict.INCONCLUSIVE, text, missing=f"about {a.missing(bound, target)} more {unit} (a higher --effort)"
-            )
+            missing = a.missing(bound, target)
+            more = math.ceil(missing * self.samples / bound.n) if bound.n else 0
+            said = f"about {missing:,} more {unit} (a higher --effort)"
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
         if bound.kind == "counts" and a.later.log_e >= SUSPECT:
-            text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
+            text = (
+                f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
+            )
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
         confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
@@ -129,9 +132,10 @@ class Findings:
         text += f"; {without_drafts(state)}" if state is Drafting.DECLINED else ""
         return self._judgement(Verdict.PASS, text)
 
-    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
+    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "", more: int = 0) -> Judgement:
         findings = (Finding(code, text),) if code else ()
-        return Judgement(verdict, text, findings, self.statements, self.measured, tuple(self._tables()), missing)
+        tables = tuple(self._tables())
+        return Judgement(verdict, text, findings, self.statements, self.measured, tables, missing, more)
 
     def _tables(self) -> Iterator[Table]:
         """Counts of token 2 beside the law, after the three most frequent first tokens of the first condition."""
