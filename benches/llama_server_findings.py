@@ -67,13 +67,15 @@ class Found:
 
 
 def _server(kind: str, folder: Path, *, draft: bool = False, **options: Option) -> LlamaWheel:
+    """`draft`: speculating, with the draft model beside the target or the head in it."""
     files = folder / kind
     if not files.exists():
         write_pair(files, kind=kind)
+    beside = (files / "draft.gguf").exists()
     return LlamaWheel(
         files / "target.gguf",
-        draft=files / "draft.gguf" if draft else None,
-        types=["draft-simple"] if draft else (),
+        draft=files / "draft.gguf" if draft and beside else None,
+        types=["draft-simple" if beside else "draft-mtp"] if draft else (),
         options={**EXACT_NUMBERS, "verbosity": 1, **options},
     )
 
@@ -166,6 +168,18 @@ def replayed_randomness(folder: Path, n: int = 4000) -> Found:
     return Found("p-value of token 4 given the three before", *values, "control: a target that can be rolled back")
 
 
+def head_that_remembers(folder: Path) -> Found:
+    """One request four times, one slot, no prompt cache: with sampled drafts of a head the first text is another one."""
+    texts = []
+    for options in (PROBABILISTIC, {}):
+        head: dict[str, Option] = {"speculative.draft.backend_sampling": False, "n_parallel": 1, **options}
+        with _server("head", folder, draft=True, **head) as server:
+            body = {"prompt": list(PROMPT), "n_predict": 16, "seed": 5, "return_tokens": True, "cache_prompt": False}
+            asked = [post(server.url, **body, **NEUTRAL) for _ in range(4)]
+        texts.append(float(len({tuple(a["tokens"]) for a in asked})))
+    return Found("different texts of one request and seed", *texts, "control: drafts by greedy choice")
+
+
 def pieces_without_entries(folder: Path) -> Found:
     """A token that does not end a character has no entry of its own in the logprobs; the next entry spells both."""
     shares = []
@@ -202,6 +216,7 @@ ALL: tuple[Callable[[Path], Found], ...] = (
     xtc_coin,
     mirostat_with_sampled_drafts,
     replayed_randomness,
+    head_that_remembers,
     pieces_without_entries,
 )
 
