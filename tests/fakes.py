@@ -121,6 +121,9 @@ class FakeProbe:
     known: KnownModel | None = None
     samples: int | None = None
 
+    def begin(self, check: str) -> None:
+        pass
+
     def ask(self, ask: Ask) -> Completion:
         self.answered()
         return Completion(ask, 1, "/completion", 200)

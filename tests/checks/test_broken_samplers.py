@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from draftproof.audit import AuditConfig, audit
+from draftproof.core.chain import Chain
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel, Speculation
@@ -42,12 +43,12 @@ def judging_by(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
     def shaped(self: Shaper, logits: Any, leading: Any = None) -> TokenLaw:
         if len(self.context) >= drafted.get(id(self), 0):
             return law(self, logits, leading)
-        kept = self.sampling, self._constraint
+        kept = self.chain, self._constraint
         change(self)
         try:
-            return law(self, logits, leading)
+            return law(self, logits)
         finally:
-            self.sampling, self._constraint = kept
+            self.chain, self._constraint = kept
 
     def moved(self: Shaper, token: int) -> None:
         try:
@@ -78,7 +79,7 @@ def stuttering(monkeypatch: pytest.MonkeyPatch) -> None:
 def sampling(**changed: Any) -> Change:
     def change(shaper: Shaper) -> None:
         if not shaper.sampling.greedy or "temperature" not in changed:
-            shaper.sampling = replace(shaper.sampling, **changed)
+            shaper.chain = Chain(replace(shaper.sampling, **changed))
 
     return change
 

@@ -53,7 +53,7 @@ class LivePair:
         self.facts, self.effort, self.known, self.samples = first.facts, first.effort, first.known, first.samples
         self.ask, self.ask_many, self.once, self.stream = first.ask, first.ask_many, first.once, first.stream
         self.oracle, self.oracle_many, self.noise = first.oracle, first.oracle_many, first.noise
-        self.seeds, self.tokenize, self.get = first.seeds, first.tokenize, first.get
+        self.seeds, self.tokenize, self.get, self.begin = first.seeds, first.tokenize, first.get, first.begin
 
 
 class PairTarget:

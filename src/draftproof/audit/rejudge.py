@@ -112,7 +112,7 @@ def evidence_of(path: Path, checks: Sequence[AnyCheck]) -> tuple[Facts, tuple[ob
 def _read(path: Path) -> _Contents:
     records = read_records(path)
     stream = iter(records)
-    contents = _Contents(_header(next(stream, {}), path), records=1)
+    contents = _Contents(header_of(next(stream, {}), path), records=1)
     try:
         for record in stream:
             contents.records += 1
@@ -123,7 +123,8 @@ def _read(path: Path) -> _Contents:
     return contents
 
 
-def _header(record: dict[str, Any], path: Path) -> Header:
+def header_of(record: dict[str, Any], path: Path) -> Header:
+    """The first record of an evidence file. Raises EvidenceError where it is none, or of a newer format."""
     if record.pop("kind", None) != "header" or record.get("format") != FORMAT:
         raise EvidenceError(
             f"{path} is no evidence file of draftproof.",

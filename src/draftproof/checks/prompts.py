@@ -146,13 +146,15 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
 def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float) -> list[Ask]:
     """Requests that make every known drafter draft, the surest last; send all, in this order.
 
+    A server that drafts only where that pays is told to draft all the same.
     The last two are the same forced copy twice (only where the server takes a grammar), so that `ngram-mod` has learnt it.
     """
     sampling = Sampling(temperature=temperature)
-    asks = [Ask(prompt, tokens, alternatives, sampling, seed=7) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
+    ask = Ask((), tokens, alternatives, sampling, seed=7, extra=probe.facts.drafting)
+    asks = [replace(ask, prompt=prompt) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
     copied = _copy(probe)
     if copied:
         prompt, grammar = copied
-        copy = Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)
+        copy = replace(ask, prompt=prompt, max_tokens=max(tokens, 48), grammar=grammar)
         asks += [copy, replace(copy, seed=8)]  # another seed, another Ask: `Probe.once` sends both
     return asks

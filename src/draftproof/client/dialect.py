@@ -59,6 +59,7 @@ class Description:
     context: int | None = None
     slots: int | None = None
     self_reports: tuple[tuple[str, Scalar], ...] = ()
+    drafting: tuple[tuple[str, Scalar], ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from draftproof.client.locks import lock
 from draftproof.core.errors import EvidenceError, InstrumentError
 from draftproof.core.exchange import Attempt, Exchange
 
@@ -73,7 +74,13 @@ class JsonLinesSink:
         self._dirty = False
         self._gzip = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if path.suffix == ".gz" else None
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = path.open("ab", buffering=0)
+            if not lock(self._file):
+                self._file.close()
+                raise EvidenceError(
+                    f"The evidence file {path} is being written by another audit.", "Name another one with --out."
+                )
+            self._file.truncate(0)
         except OSError as e:
             raise EvidenceError(
                 f"Cannot write the evidence file {path}: {e.strerror}.",

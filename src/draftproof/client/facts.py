@@ -65,10 +65,10 @@ def connect(
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once, those that only one kind of server has not where another kind is recognised.
+    """Asks every well-known endpoint once; once a particular kind of server is recognised, not those of other kinds.
 
-    One that fails is left out, unless it is the first: then nobody is there.
-    After one without any answer the rest are left out too: each would cost the wait for a restart.
+    One that fails is left out, unless it is the first: then nobody is there. After one without any answer the rest are left out
+    too: each would cost the wait for a restart.
     """
     answers: dict[str, Exchange] = {}
     for path in WELL_KNOWN:
@@ -124,5 +124,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         reports_drafts=dialect.reports_drafts,
         prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
+        drafting=said.drafting,
         notes=said.notes,
     )

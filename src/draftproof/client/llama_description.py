@@ -33,6 +33,7 @@ def described(survey: Survey) -> Description:
         context=_whole(defaults.get("n_ctx")) or next((_whole(s.get("n_ctx")) for s in slots), None),
         slots=_whole(props.get("total_slots")) or len(slots) or None,
         self_reports=_self_reports(props, defaults, slots, survey.text("/metrics") or ""),
+        drafting=_drafting(props),
         notes=notes,
     )
 
@@ -57,6 +58,14 @@ def _self_reports(
         (f"/metrics {name}", float(value)) for name, value in _SPEC_COUNTER.findall(metrics) if _is_number(value)
     ]
     return tuple(reports)
+
+
+def _drafting(props: Mapping[str, Any]) -> tuple[tuple[str, Scalar], ...]:
+    """The field that has draftproof's server draft where it has found that it does not pay; () where it always drafts."""
+    drafting = props.get("drafting")
+    asked = drafting.get("asked") if isinstance(drafting, dict) else None
+    adapts = isinstance(asked, dict) and asked.get("adaptive") is True and asked.get("types") != ["none"]
+    return (("speculative.adaptive", False),) if adapts else ()
 
 
 def _is_number(value: str) -> bool:

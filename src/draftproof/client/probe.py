@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import random
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
 from draftproof.client.oracle import Oracle
 from draftproof.client.pipeline import in_order
+from draftproof.client.replay import Replay
 from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
@@ -20,7 +21,9 @@ from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow
 
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
-_SEEDS = 1 << 30
+_BLOCK = 1 << 22
+_BLOCKS = 1 << 9
+"""Blocks of seeds, together all of [0, 2**31)."""
 
 
 class LiveProbe:
@@ -52,13 +55,23 @@ class LiveProbe:
         self._answered: dict[Ask, Completion] = {}
         self._streams: dict[Ask, list[Completion]] = {}
         self._texts: dict[str, tuple[int, ...] | None] = {}
-        self._next_seed = random.Random(seed).randrange(1, _SEEDS)
+        self.replay = Replay()
+        """Answers that need not be asked for; set it before the first check."""
+        self._seed = seed
+        self._purpose = ""
+        self._taken: dict[str, int] = {}
+        self._next: dict[str, int] = {}
         self._oracle = Oracle(self.ask_many, facts)
 
     @property
     def requests(self) -> int:
         """Sent so far, those that the facts took included; a batch is one."""
         return self.http.requests
+
+    def begin(self, check: str) -> None:
+        """What is asked from here on is asked for `check`."""
+        self._purpose = check
+        self.replay.begin(check)
 
     def ask(self, ask: Ask) -> Completion:
         """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
@@ -89,7 +102,8 @@ class LiveProbe:
         have = self._streams.setdefault(replace(ask, seed=None), [])
         if len(have) < n:
             more = n - len(have)
-            have += self.ask_many([replace(ask, seed=self.seeds(more)[0], count=more)])
+            seed = self._seeds(more, repr(replace(ask, seed=None)))[0]
+            have += self.ask_many([replace(ask, seed=seed, count=more)])
         return have[:n]
 
     def know(self, model: KnownModel, seen: OracleRow | None) -> None:
@@ -120,11 +134,23 @@ class LiveProbe:
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""
+        return self._seeds(n, self._purpose)
+
+    def _seeds(self, n: int, purpose: str) -> range:
+        """Each purpose has a block of its own, chosen by its name and the audit's seed: an audit that asks more than an earlier one
+        asks for the same in the same places.
+        """
         with self._lock:
-            start = self._next_seed
-            if start + n > 2 * _SEEDS:
+            if purpose not in self._next:
+                block = zlib.crc32(f"{self._seed} {purpose}".encode()) % _BLOCKS
+                while block in self._taken.values():
+                    block = (block + 1) % _BLOCKS
+                self._taken[purpose] = block
+                self._next[purpose] = block * _BLOCK + 1
+            start = self._next[purpose]
+            if start + n > (self._taken[purpose] + 1) * _BLOCK:
                 raise InstrumentError(f"There are no {n:,} unused seeds left.", "Split the audit.")
-            self._next_seed = start + n
+            self._next[purpose] = start + n
         return range(start, start + n)
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -193,4 +219,4 @@ class LiveProbe:
         return self.dialect.parse(ask, self._post(call.path, call.body))
 
     def _post(self, path: str, body: bytes) -> Exchange:
-        return self.http.post(path, body)
+        return self.replay.take(path, body) or self.http.post(path, body)

@@ -38,6 +38,8 @@ _CHANCE = 1e-4
 _MOST_COUPLED = 16
 _SAME_LAW = 0.5
 """Nats by which one context's value may move in a batch; the laws of two contexts differ by more."""
+_MOST_SILENT = 40
+"""Seeds tried for a token that is a whole character."""
 
 
 def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]:
@@ -52,6 +54,7 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.prompts()
     trials.grammar()
     trials.coupling()
+    trials.drafting()
     return trials.dialect, trials.facts
 
 
@@ -108,7 +111,7 @@ class _Trials:
         """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
         best: Completion | None = None
         for asked in ladder:
-            answer = self._without_refused_fields(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
+            answer = self._first_whole_token(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
             if answer.error is None and _alternatives(answer):
                 return answer
             if best is None or (answer.error is None and (best.error is not None or answer.tokens)):
@@ -119,6 +122,15 @@ class _Trials:
         if best.status in (400, 422, 500):
             best = self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0]
         return best
+
+    def _first_whole_token(self, ask: Ask) -> Completion:
+        """The answer of the first seed whose token is a whole character: of pieces a server may give no logprobs."""
+        answer = self._without_refused_fields(ask)
+        for seed in range(_SEED + 1, _SEED + _MOST_SILENT):
+            if answer.error is not None or answer.tokens or not answer.text.endswith("\ufffd"):
+                break
+            answer = self.ask(replace(ask, seed=seed))[0]
+        return answer
 
     def _without_refused_fields(self, ask: Ask) -> Completion:
         """Asks again with fewer fields where the server refuses the request, and goes on so when that helps."""
@@ -153,7 +165,7 @@ class _Trials:
                 ids = None
         if not ids:
             return
-        answer = self.ask(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))[0]
+        answer = self._first_whole_token(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))
         if answer.error is not None:
             return
         self.prompt = ids
@@ -223,6 +235,18 @@ class _Trials:
         answer = self.ask(Ask(self.prompt, tokens, seed=_SEED + other, grammar=grammar))[0]
         together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
         self.learn(grammar=bool(answer.error is None and together))
+
+    def drafting(self) -> None:
+        """Whether requests may hold the field that has the server draft where that does not pay."""
+        if not self.facts.drafting:
+            return
+        ((name, value),) = self.facts.drafting
+        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED, extra=self.facts.drafting))[0]
+        if answer.error is not None:
+            self.learn(drafting=())
+            self.note(f"The server says that it adapts its drafts, but refuses {name}={value}: {answer.error}")
+            return
+        self.note(f"The server drafts only where that pays; requests that must draft say {name}={json.dumps(value)}.")
 
     def coupling(self) -> None:
         """Whether first tokens are the ones that the known random number generator selects from the server's own law."""

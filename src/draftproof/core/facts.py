@@ -19,7 +19,8 @@ class Facts:
     (1 = no batches), `batch_prompts` how many prompts it may carry, `batch_draws` how many times the same one without a seed,
     drawn anew each time. `coupling` names the random number generator whose draws are known for a seed ("" = none).
     `prompt_routes` can be asked for the prompt's own logprobs (`Ask.echo`); whether they come was not tried.
-    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew.
+    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
+    even where it would rather not because that does not pay.
     `countable` names the known little model that the server was recognised to serve ("" = none).
     """
 
@@ -44,6 +45,7 @@ class Facts:
     grammar: bool = False
     prompt_routes: tuple[str, ...] = ()
     uncached: tuple[tuple[str, Scalar], ...] = ()
+    drafting: tuple[tuple[str, Scalar], ...] = ()
     coupling: str = ""
     countable: str = ""
     notes: tuple[str, ...] = field(default=())

@@ -41,13 +41,16 @@ class Shaper:
     def __init__(
         self, sampling: Sampling, coin: Coin, context: list[int], constraint: Constraint | None = None
     ) -> None:
-        self.sampling = sampling
         self.chain = Chain(sampling)
         self.context = context
         self._coin = coin
         self._constraint = constraint
         self._mu = mirostat.first_mu(sampling)
         self._p: TokenLaw | None = None
+
+    @property
+    def sampling(self) -> Sampling:
+        return self.chain.sampling
 
     def law(self, logits: NDArray[np.floating], leading: Leading | None = None) -> TokenLaw:
         """p at this position. logits: float[vocab], not mutated; leading: of these logits, where it is known.

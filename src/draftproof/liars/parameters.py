@@ -23,12 +23,11 @@ from draftproof.liars.liar import Liar
 @contextmanager
 def shaping(shaper: Shaper, sampling: Sampling) -> Iterator[None]:
     """The shaper follows other settings meanwhile."""
-    asked = shaper.sampling, shaper.chain
-    shaper.sampling, shaper.chain = sampling, Chain(sampling)
+    asked, shaper.chain = shaper.chain, Chain(sampling)
     try:
         yield
     finally:
-        shaper.sampling, shaper.chain = asked
+        shaper.chain = asked
 
 
 class _Forgetful(Shaper):

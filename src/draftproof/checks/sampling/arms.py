@@ -107,7 +107,7 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
     A small model drafts and samples freely on text that repeats itself; a large one has more to choose from on ordinary text,
     if its drafter is awake there.
     """
-    repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
+    repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K), extra=probe.facts.drafting)
     short = replace(repeated, max_tokens=SHORT)
     asks = [short, repeated] if is_small(probe) else [replace(short, prompt=ordinary(probe, 1)[0]), repeated]
     for ask in asks:
@@ -115,7 +115,7 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
         on.more(probe, seeds)
         if on.stream().drafted >= LEAST_DRAFTED:
             break
-    off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(switch,)))
+    off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(*ask.extra, switch)))
     return on, off, seeds
 
 

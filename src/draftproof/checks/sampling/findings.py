@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftproof.checks.check import Terms
-from draftproof.checks.drafting import Drafting, drafting, why_inconclusive
+from draftproof.checks.drafting import Drafting, why_inconclusive, without_drafts
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
+from draftproof.checks.sampling.streams import drafting_in
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 SUSPECT = math.log(100)
@@ -106,7 +107,7 @@ class Findings:
         if bound is None:
             text = "no law is known for any sample"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="the server's own law")
-        state = self._drafting()
+        state = drafting_in(self.evidence.reports, self.evidence.streams)
         drafted = sum(s.drafted for s in self.evidence.streams)
         stop = why_inconclusive(state)
         if state is Drafting.SEEN and 0 < drafted < LEAST_DRAFTED:
@@ -124,18 +125,14 @@ class Findings:
                 f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
             )
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
-        confidence = f"TV <= {bound.tv:.2g} at {1 - self.terms.pass_error:.1%}"
+        confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
             text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
         else:
             text = f"token 2 given token 1 follows the target: n={bound.n}, {confidence}"
             text += f"; {a.later.tokens} tokens show nothing against it"
+        text += f"; {without_drafts(state)}" if state is Drafting.DECLINED else ""
         return self._judgement(Verdict.PASS, text)
-
-    def _drafting(self) -> Drafting:
-        if any(s.drafted for s in self.evidence.streams):
-            return Drafting.SEEN
-        return drafting(self.evidence.reports, ())
 
     def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
         findings = (Finding(code, text),) if code else ()

@@ -33,6 +33,7 @@ from draftproof.core.sampling import Sampling
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
+_OF_SPECULATION = ("effective", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,9 @@ _WHERE_IT_ACTS = {
 }
 """Settings that are sent only beside one that is not 0."""
 
+_WHOLE_CONTEXT = 1 << 16
+"""The server takes no -1 here."""
+
 
 def _sampling(s: Sampling) -> dict[str, Any]:
     """All settings, and the list of the samplers that are to act, in the request's order (the server's own breakers for DRY)."""
@@ -170,7 +174,7 @@ def _sampling(s: Sampling) -> dict[str, Any]:
         if body[sampler]:
             body |= {name: getattr(s, name) for name in settings}
     if body.get("dry_penalty_last_n") == -1:
-        del body["dry_penalty_last_n"]  # the default, which the server refuses when it is sent
+        body["dry_penalty_last_n"] = _WHOLE_CONTEXT
     body["samplers"] = [name for name in s.samplers if acting[name]]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
@@ -216,9 +220,11 @@ def _claims(answer: Mapping[str, Any], *, bulk: bool) -> tuple[tuple[str, Scalar
     settings = answer.get("generation_settings")
     settings = settings if isinstance(settings, dict) else {}
     if bulk:
-        return flatten(
-            {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
-        )
+        kept = {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
+        made = answer.get("speculation")
+        if isinstance(made, dict):
+            kept["speculation"] = {name: made[name] for name in _OF_SPECULATION if name in made}
+        return flatten(kept)
     said = {name: answer[name] for name in _CLAIMED if name in answer}
     timings = answer.get("timings")
     if isinstance(timings, dict):
