@@ -30,8 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from draftproof.checks.sampling.assessment import Assessment, Bound, Coupling
-from draftproof.checks.sampling.findings import SUSPECT
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, Coupling
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client import connect
@@ -293,7 +292,7 @@ def judged(assessment: Assessment, bound: Bound | None, drafted: int, *, specula
         return "inconclusive", f"{drafted} tokens drafted"
     if bound is None or bound.tv > TARGET_TV:
         return "inconclusive", "the bound is too wide"
-    if bound.kind == "counts" and later.max_log_e >= SUSPECT:
+    if bound.kind == "counts" and later.log_e >= SUSPECT:
         return "inconclusive", f"suspicious: e-value exp({later.max_log_e:.1f})"
     return "sound", ""
 

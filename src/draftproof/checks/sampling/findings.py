@@ -119,9 +119,7 @@ class Findings:
             said = f"about {missing:,} more {unit} (a higher --effort)"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
         if bound.kind == "counts" and a.later.log_e >= SUSPECT:
-            text = (
-                f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
-            )
+            text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
         confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
