@@ -38,6 +38,7 @@ class Findings:
             "tokens judged": a.later.tokens,
             "drafted": sum(s.drafted for s in self.evidence.streams),
             "accepted": sum(s.accepted for s in self.evidence.streams),
+            "log e-value": a.later.log_e,
             "log e-value (largest)": a.later.max_log_e,
             "log e-value of token 1": a.first.max_log_e,
             "noise (nat)": self.evidence.noise,
