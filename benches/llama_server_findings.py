@@ -67,13 +67,15 @@ class Found:
 
 
 def _server(kind: str, folder: Path, *, draft: bool = False, **options: Option) -> LlamaWheel:
+    """`draft`: speculating, with the draft model beside the target or the head in it."""
     files = folder / kind
     if not files.exists():
         write_pair(files, kind=kind)
+    beside = (files / "draft.gguf").exists()
     return LlamaWheel(
         files / "target.gguf",
-        draft=files / "draft.gguf" if draft else None,
-        types=["draft-simple"] if draft else (),
+        draft=files / "draft.gguf" if draft and beside else None,
+        types=["draft-simple" if beside else "draft-mtp"] if draft else (),
         options={**EXACT_NUMBERS, "verbosity": 1, **options},
     )
 
@@ -132,7 +134,9 @@ def mirostat_with_sampled_drafts(folder: Path, n: int = 800) -> Found:
         with _server("letters", folder, draft=draft, **PROBABILISTIC) as server:
             found = answers(server.url, n, 12, **fields)
         impossible.append(float(sum(_leaves_the_law(laws, answer) for answer in found)))
-    return Found(f"of {n} answers hold a token that mirostat cuts off", *impossible, "control: without a draft")
+    return Found(
+        f"of {n} answers hold a token that mirostat cuts off", impossible[0], impossible[1], "control: without a draft"
+    )
 
 
 def _leaves_the_law(laws: AnswerLaws, answer: Context) -> bool:
@@ -163,7 +167,21 @@ def replayed_randomness(folder: Path, n: int = 4000) -> Found:
         with _server(kind, folder, draft=True, **PROBABILISTIC) as server:
             found = answers(server.url, n, 8, **usual)
         values.append(conditional_p_value(found, sampling, kind, 3))
-    return Found("p-value of token 4 given the three before", *values, "control: a target that can be rolled back")
+    return Found(
+        "p-value of token 4 given the three before", values[0], values[1], "control: a target that can be rolled back"
+    )
+
+
+def head_that_remembers(folder: Path) -> Found:
+    """One request four times, one slot, no prompt cache: with sampled drafts of a head the first text is another one."""
+    texts = []
+    for options in (PROBABILISTIC, {}):
+        head: dict[str, Option] = {"speculative.draft.backend_sampling": False, "n_parallel": 1, **options}
+        with _server("head", folder, draft=True, **head) as server:
+            body = {"prompt": list(PROMPT), "n_predict": 16, "seed": 5, "return_tokens": True, "cache_prompt": False}
+            asked = [post(server.url, **body, **NEUTRAL) for _ in range(4)]
+        texts.append(float(len({tuple(a["tokens"]) for a in asked})))
+    return Found("different texts of one request and seed", texts[0], texts[1], "control: drafts by greedy choice")
 
 
 def pieces_without_entries(folder: Path) -> Found:
@@ -173,7 +191,7 @@ def pieces_without_entries(folder: Path) -> Found:
         with _server(kind, folder) as server:
             answer = post(server.url, prompt=list(PROMPT), n_predict=64, seed=1, n_probs=2, **NEUTRAL)
         shares.append(len(answer.get("completion_probabilities", ())) / answer["tokens_predicted"])
-    return Found("logprob entries per token", *shares, "control: tokens that are letters")
+    return Found("logprob entries per token", shares[0], shares[1], "control: tokens that are letters")
 
 
 def conditional_p_value(found: list[Context], sampling: Sampling, kind: str, before: int) -> float:
@@ -202,6 +220,7 @@ ALL: tuple[Callable[[Path], Found], ...] = (
     xtc_coin,
     mirostat_with_sampled_drafts,
     replayed_randomness,
+    head_that_remembers,
     pieces_without_entries,
 )
 

@@ -30,8 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from draftproof.checks.sampling.assessment import Assessment, Bound, Coupling
-from draftproof.checks.sampling.findings import SUSPECT
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, Coupling
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client import connect
@@ -293,7 +292,7 @@ def judged(assessment: Assessment, bound: Bound | None, drafted: int, *, specula
         return "inconclusive", f"{drafted} tokens drafted"
     if bound is None or bound.tv > TARGET_TV:
         return "inconclusive", "the bound is too wide"
-    if bound.kind == "counts" and later.max_log_e >= SUSPECT:
+    if bound.kind == "counts" and later.log_e >= SUSPECT:
         return "inconclusive", f"suspicious: e-value exp({later.max_log_e:.1f})"
     return "sound", ""
 
@@ -347,6 +346,28 @@ def read(path: Path) -> list[Cell]:
     return [Cell(**json.loads(line)) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
+def table(cells: Sequence[Cell]) -> str:
+    """Markdown, one table for each kind: settings by modes. A sound cell shows its bound on total variation."""
+    lines = []
+    for kind in dict.fromkeys(c.kind for c in cells):
+        here = {(c.mode, c.setting): c for c in cells if c.kind == kind}
+        modes = [mode for mode in MODES if any(mode == m for m, _ in here)]
+        lines += [f"### {kind}", "", f"| | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
+        for setting in (s for s in SETTINGS if any(s == name for _, name in here)):
+            shown = (here.get((mode, setting)) for mode in modes)
+            lines.append(f"| {setting} | {' | '.join('' if c is None else _short(c) for c in shown)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _short(cell: Cell) -> str:
+    if cell.verdict == "sound":
+        return f"{cell.tv:.3f}" + ("" if cell.by == "seeds" else " c")
+    if cell.verdict == "broken":
+        return "**broken** " + ("impossible" if "impossible tokens" in cell.why else f"e^{cell.log_e:.0f}")
+    return f"{cell.verdict}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", default="letters;end;head;mamba;order", help="separated by semicolons")
@@ -356,7 +377,11 @@ def main() -> None:
     parser.add_argument(
         "--json", type=Path, help="keep the cells there, one object a line; those in it are not tried again"
     )
+    parser.add_argument("--table", action="store_true", help="print the cells of the --json file as Markdown, and end")
     options = parser.parse_args()
+    if options.table:
+        print(table(read(options.json)))
+        return
     began = time.monotonic()
     cells: list[Cell] = []
     done = {(c.kind, c.mode, c.setting) for c in read(options.json)} if options.json else set()

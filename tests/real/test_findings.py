@@ -43,6 +43,12 @@ def test_replayed_verification_uses_random_numbers_again(tmp_path: Path) -> None
     assert found.control > 1e-3
 
 
+def test_a_head_that_drafts_by_chance_remembers_the_request_before(tmp_path: Path) -> None:
+    found = findings.head_that_remembers(tmp_path)
+    assert found.broken > 1
+    assert found.control == 1
+
+
 def test_pieces_of_characters_have_no_logprobs_of_their_own(tmp_path: Path) -> None:
     found = findings.pieces_without_entries(tmp_path)
     assert found.broken < 0.9

@@ -20,6 +20,7 @@ from draftproof.client.facts import connect
 from draftproof.client.http import Budget, Limits
 from draftproof.client.locks import one_audit_of
 from draftproof.client.probe import LiveProbe
+from draftproof.client.watch import Observed
 from draftproof.core.errors import EvidenceError, TargetError, UsageError
 from draftproof.core.probe import KnownModel, OracleRow
 from draftproof.countable.catalogue import servable
@@ -82,6 +83,9 @@ class LiveTarget:
             require_same_server(earlier, self._probe)
             self._probe.replay = earlier.replay()
         return self._probe
+
+    def observed(self) -> Observed:
+        return Observed() if self._probe is None else self._probe.observed()
 
     def close(self) -> None:
         if self._probe is not None:

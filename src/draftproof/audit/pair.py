@@ -16,6 +16,7 @@ from draftproof.checks import CHECKS
 from draftproof.checks.same.pair import Recorded
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client.evidence import Sink
+from draftproof.client.watch import Observed
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import EvidenceError, UsageError
 from draftproof.core.exchange import Exchange
@@ -90,6 +91,9 @@ class PairTarget:
             facts, recorded = self._recorded
             self._met(facts)
         return LivePair(first, second, recorded, same_seeds=self._other.same_seeds)
+
+    def observed(self) -> Observed:
+        return self._first.observed()
 
     def close(self) -> None:
         if self._second is not None:

@@ -2,7 +2,7 @@
 
 One record per line, a JSON object with its `kind`: `header` (what was asked), `exchange` (every request and answer), `earlier`
 (which of them an earlier audit had, that this one goes on from), `facts`,
-`plan`, then for every check `evidence` (what its judge saw) and `judgement`, at the end `final`. A reader skips kinds
+`plan`, then for every check `evidence` (what its judge saw) and `judgement`, at the end `limits` and `final`. A reader skips kinds
 that it does not know.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from draftproof.audit import codec
 from draftproof.audit.config import AuditConfig
+from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import Outcome, Report
 from draftproof.audit.plan import Plan
 from draftproof.checks.check import Terms
@@ -86,6 +87,10 @@ def write_evidence(write: Write, check: str, terms: Terms, evidence: object) -> 
 
 def write_judgement(write: Write, outcome: Outcome) -> None:
     write("judgement", codec.to_json(replace(outcome, evidence=None)))
+
+
+def write_limits(write: Write, limits: Sequence[Limit]) -> None:
+    write("limits", {"limits": codec.to_json(tuple(limits))})
 
 
 def write_final(write: Write, report: Report) -> None:

@@ -27,6 +27,7 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
+from draftproof.audit.limits import Limit, limits
 from draftproof.audit.outcome import SOUND, Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
 from draftproof.audit.resume import Earlier
@@ -35,6 +36,7 @@ from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.checks.drafting import DECLARED
+from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, EvidenceLost, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
@@ -59,6 +61,7 @@ class Audit:
         self.earlier = earlier
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.outcomes: list[Outcome] = []
+        self.limits: tuple[Limit, ...] = ()
         self.stopped = ""
         self._interrupted = False
         self._unreachable = 0
@@ -190,8 +193,10 @@ class Audit:
             self.stopped = self.stopped or error.message
 
     def _finish(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        self.limits = limits(facts, self._observed(target), self.config.effort)
         report = self._report(controls, facts, plan, target)
         try:
+            record.write_limits(target.record, self.limits)
             record.write_final(target.record, report)
             target.close()
         except EvidenceError as error:
@@ -200,13 +205,23 @@ class Audit:
         self.listen(AuditFinished(report))
         return report
 
+    def _observed(self, target: Target) -> Observed:
+        """What the answers showed; nothing where the server is gone, or nothing more may be asked."""
+        if self.stopped == DRY_RUN or self._interrupted:
+            return Observed()
+        try:
+            return target.observed()
+        except DraftproofError:
+            return Observed()
+
     def _exit_code(self, verdicts: Iterable[Verdict]) -> int:
         return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted)
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
         verdicts = [o.judgement.verdict for o in self.outcomes]
-        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
+        undecided = bool(self.stopped) or any(limit.mixed for limit in self.limits)
+        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * undecided
         return Report(
             config=self.config,
             version=__version__,
@@ -225,6 +240,8 @@ class Audit:
             evidence_path=target.evidence_path,
             stopped=self.stopped,
             notes=notes,
+            limits=self.limits,
+            continues=self.continues,
         )
 
 

@@ -61,7 +61,9 @@ def connect(
     except BaseException:
         http.close()
         raise
-    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe = LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe.describes(survey)
+    return probe
 
 
 def take_survey(http: Http) -> Survey:

@@ -8,11 +8,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from draftproof.client.dialect import Dialect
+from draftproof.client.dialect import Dialect, Survey
 from draftproof.client.http import Http
 from draftproof.client.oracle import Oracle
 from draftproof.client.pipeline import in_order
 from draftproof.client.replay import Replay
+from draftproof.client.watch import Observed, Watch, likely, two_laws
 from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
@@ -21,6 +22,7 @@ from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow
 
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
+_AGAIN = 8
 _BLOCK = 1 << 22
 _BLOCKS = 1 << 9
 """Blocks of seeds, together all of [0, 2**31)."""
@@ -55,6 +57,9 @@ class LiveProbe:
         self._answered: dict[Ask, Completion] = {}
         self._streams: dict[Ask, list[Completion]] = {}
         self._texts: dict[str, tuple[int, ...] | None] = {}
+        self.watch = Watch()
+        self.describing: tuple[str, ...] = ()
+        """Endpoints by which the server names its build."""
         self.replay = Replay()
         """Answers that need not be asked for; set it before the first check."""
         self._seed = seed
@@ -165,6 +170,29 @@ class LiveProbe:
         exchange = self.http.get(path)
         return exchange.answer if exchange.status is not None and 200 <= exchange.status < 300 else None
 
+    def observed(self) -> Observed:
+        """What all answers so far show of the server. Asks for its description once more, and where the same request had two
+        laws, for that a few times. Raises TargetError when it does not answer.
+        """
+        for path in self.describing:
+            self._describes_itself(self.http.get(path))
+        ask = self.watch.suspicious()
+        rows = [] if ask is None else [likely(self._ask_anew(ask)[0]) for _ in range(_AGAIN)]
+        gap = two_laws([row for row in rows if row])
+        return Observed(self.watch.identities, gap, self.http.waits, self.http.waited_s)
+
+    def describes(self, survey: Survey) -> None:
+        """What the server said of itself, to be compared with what it says later: of the endpoints that name its build."""
+        for path, exchange in survey.answers.items():
+            if self._describes_itself(exchange):
+                self.describing = (*self.describing, path)
+
+    def _describes_itself(self, exchange: Exchange) -> bool:
+        build = self.dialect.describe(Survey({exchange.path: exchange})).build
+        if build:
+            self.watch.claim(f"build by {exchange.path}", build)
+        return bool(build)
+
     def close(self) -> None:
         """Ends connections and waits; the evidence stays open."""
         self.http.close()
@@ -176,6 +204,8 @@ class LiveProbe:
         self.close()
 
     def _routed(self, ask: Ask) -> Ask:
+        if self.facts.stream_only and not ask.stream:
+            ask = replace(ask, stream=True)
         if ask.route is not None:
             return ask
         takes_ids = isinstance(ask.prompt, str)
@@ -216,7 +246,13 @@ class LiveProbe:
         if self.fields:
             ask = replace(ask, extra=(*ask.extra, *self.fields))
         call = self.dialect.call(ask, ask.route or "")
-        return self.dialect.parse(ask, self._post(call.path, call.body))
+        answers = self.dialect.parse(ask, self._post(call.path, call.body))
+        self.watch.saw(answers)
+        return answers
+
+    def _ask_anew(self, ask: Ask) -> list[Completion]:
+        call = self.dialect.call(ask, ask.route or "")
+        return self.dialect.parse(ask, self.http.post(call.path, call.body))
 
     def _post(self, path: str, body: bytes) -> Exchange:
         return self.replay.take(path, body) or self.http.post(path, body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ import numpy as np
 from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
+from draftproof.client.openai_wire import HIDDEN
 from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError, Unreachable
@@ -27,6 +29,8 @@ _SEED = (1 << 31) + 4096
 """Above every seed that a probe hands out, so that no check meets a seed again."""
 _TOKENS = 6
 _SINGLES = 4
+_NOT_WHOLE = (400, 405, 422, 501)
+"""What a server says that streams only, and that is asked for a whole answer."""
 _DRAWN, _DRAWN_TOKENS = 8, 16
 _PROMPTS = 64
 """Prompts per request to a model of a few letters; of others as many as there are slots, so that none waits for long."""
@@ -55,6 +59,7 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.grammar()
     trials.coupling()
     trials.drafting()
+    trials.pace()
     return trials.dialect, trials.facts
 
 
@@ -66,6 +71,7 @@ class _Trials:
         self.prompt: Prompt = _PROMPT
         self.row: OracleRow | None = None
         self.texts: list[str] = []
+        self.took_s: dict[int, list[float]] = {}
         self.route = dialect.routes[0]
 
     def ask(self, ask: Ask) -> list[Completion]:
@@ -73,10 +79,17 @@ class _Trials:
         server that needed more than that once is not worth waiting for thirty times.
         """
         route = ask.route or self.route
+        if self.facts.stream_only:
+            ask = replace(ask, stream=True)
         call = self.dialect.call(ask, route)
         began = time.monotonic()
         try:
-            return self.dialect.parse(ask, self.http.post(call.path, call.body))
+            answers = self.dialect.parse(ask, self.http.post(call.path, call.body))
+            if len(answers) == 1 and answers[0].error is None:
+                self.took_s.setdefault(ask.max_tokens, []).append(time.monotonic() - began)
+            if any(name == HIDDEN for answer in answers for name, _ in answer.claims):
+                self.learn(hidden_tokens=True)
+            return answers
         except Unreachable:
             raise
         except TargetError as e:
@@ -92,9 +105,11 @@ class _Trials:
 
     def routes(self) -> None:
         """Which routes generate, which of them give logprobs, and how many alternatives the best one gives."""
-        best, *others = self.dialect.routes
-        answers = {best: self._logprobs(best, self._ladder())}
-        answers |= {route: self._logprobs(route, (5, 1)) for route in others}
+        best = self.dialect.routes[0]
+        answers = self._all_routes()
+        if all(answer.status in _NOT_WHOLE for answer in answers.values()):
+            self.learn(stream_only=True)
+            answers = self._all_routes()
         answering = [route for route, answer in answers.items() if answer.error is None]
         if not answering:
             raise _nothing_generates(self.http.url, tuple(answers.values()))
@@ -106,6 +121,11 @@ class _Trials:
                 self.note(f"{route} gives no logprobs.")
         self.route = (giving or answering)[0]
         self.learn(routes=tuple(giving), max_alternatives=_alternatives(answers[self.route]))
+
+    def _all_routes(self) -> dict[str, Completion]:
+        best, *others = self.dialect.routes
+        answers = {best: self._logprobs(best, self._ladder())}
+        return answers | {route: self._logprobs(route, (5, 1)) for route in others}
 
     def _logprobs(self, route: str, ladder: Sequence[int]) -> Completion:
         """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
@@ -189,7 +209,7 @@ class _Trials:
             len(self.texts) < len(tried)
             or len(set(self.texts)) == 1
             or self.route not in self.dialect.batch_routes
-            or (self.facts.slots == 1)
+            or (self.facts.slots == 1 or self.facts.stream_only)
         ):
             return
         batch = self.ask(replace(ask, count=n))
@@ -200,11 +220,20 @@ class _Trials:
                 f"A batch of {n} does not give the texts of single requests with the same seeds; batches are not used."
             )
 
+    def pace(self) -> None:
+        """How long a request takes, and a token, by the answers so far."""
+        one, more = (self.took_s.get(tokens) for tokens in (1, _TOKENS))
+        if one:
+            self.learn(request_s=round(statistics.median(one), 6))
+        if one and more:
+            self.learn(token_s=round(max(0.0, statistics.median(more) - statistics.median(one)) / (_TOKENS - 1), 6))
+
     def prompts(self) -> None:
         """Whether one request may carry several prompts, each answered as if it were alone: two of them, by their first laws."""
         prompts: tuple[Prompt, ...] = (self.prompt * 2, self.prompt)
         most = _PROMPTS if (self.facts.vocabulary or _PROMPTS + 1) <= _PROMPTS else min(self.facts.slots or 1, 8)
-        if most < 2 or self.route not in self.dialect.batch_routes or self.route.endswith("chat/completions"):
+        takes_many = self.route in self.dialect.batch_routes and not self.route.endswith("chat/completions")
+        if most < 2 or self.facts.stream_only or not takes_many:
             return
         one = Ask(self.prompt, 1, alternatives=self.facts.max_alternatives, seed=_SEED)
         together = [_values(answer) for answer in self.ask(replace(one, prompt=prompts[0], also=prompts[1:]))]

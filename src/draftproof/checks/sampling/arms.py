@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks.contexts import ceiling
-from draftproof.checks.drafting import Reports, batches
+from draftproof.checks.drafting import Reports, batches, effective
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
@@ -143,7 +143,8 @@ class _Drawn:
     def stream(self) -> Stream:
         samples = tuple(a.token_ids or () for a in self.answers)
         drafted, accepted = (sum(getattr(a, name) or 0 for a in self.answers) for name in ("drafted", "accepted"))
-        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted)
+        said = effective(self.answers)
+        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted, effective=said)
 
 
 def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[PrefixRow]:
