@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from draftproof import __version__
-from draftproof.audit import record
+from draftproof.audit import codec, record
 from draftproof.audit.aggregates import aggregates
 from draftproof.audit.budget import alpha_shares
 from draftproof.audit.config import AuditConfig, Expectation
@@ -27,13 +27,16 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
+from draftproof.audit.limits import Limit, limits
 from draftproof.audit.outcome import SOUND, Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
+from draftproof.audit.resume import Earlier
 from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.checks.drafting import DECLARED
+from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, EvidenceLost, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
@@ -44,11 +47,21 @@ class Audit:
     """One audit of one server. `run` once."""
 
     def __init__(
-        self, config: AuditConfig, chosen: Sequence[AnyCheck], every: Sequence[AnyCheck], listen: Listener
+        self,
+        config: AuditConfig,
+        chosen: Sequence[AnyCheck],
+        every: Sequence[AnyCheck],
+        listen: Listener,
+        earlier: Earlier | None = None,
     ) -> None:
-        """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use."""
+        """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use. `earlier` is the audit
+        to go on from.
+        """
+        self.continues = () if earlier is None else (*earlier.continues, str(earlier.path))
+        self.earlier = earlier
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.outcomes: list[Outcome] = []
+        self.limits: tuple[Limit, ...] = ()
         self.stopped = ""
         self._interrupted = False
         self._unreachable = 0
@@ -74,7 +87,14 @@ class Audit:
         record.write_header(
             target.record,
             record.Header(
-                record.FORMAT, record.VERSION, __version__, self._started_at, controls.total, names, self.config
+                record.FORMAT,
+                record.VERSION,
+                __version__,
+                self._started_at,
+                controls.total,
+                names,
+                self.config,
+                self.continues,
             ),
         )
         try:
@@ -107,9 +127,11 @@ class Audit:
         return probe, plan
 
     def _outcome(self, check: AnyCheck, planned: Planned, probe: Probe, target: Target) -> Outcome:
-        terms = self.config.terms(planned.alpha)
+        terms = self.config.terms(planned.alpha, len(self.continues))
         if planned.not_applicable:
             return Outcome(check.name, Judgement(Verdict.NOT_APPLICABLE, planned.not_applicable), terms)
+        if self.earlier is not None and (settled := self.earlier.decided(check, self.config.effort)) is not None:
+            return self._settled(check, settled, target)
         if self.stopped:
             return Outcome(check.name, Judgement(Verdict.INCONCLUSIVE, f"not run: {self.stopped}"), terms)
         self.listen(CheckStarted(check.name, planned.requests))
@@ -117,6 +139,7 @@ class Audit:
         asked, began = target.requests, time.monotonic()
         evidence: object = None
         try:
+            probe.begin(check.name)
             evidence = check.collect(probe)
             record.write_evidence(target.record, check.name, terms, evidence)
             judgement = check.judge(evidence, terms)
@@ -126,6 +149,17 @@ class Audit:
         except Exception as error:  # the runner's one place where trouble becomes data
             judgement = self._troubled(error)
         return Outcome(check.name, judgement, terms, evidence, target.requests - asked, time.monotonic() - began)
+
+    def _settled(self, check: AnyCheck, collected: record.Collected, target: Target) -> Outcome:
+        """Judged again from what the earlier audit collected; nothing is asked."""
+        evidence: object = None
+        try:
+            evidence = codec.from_json(check.evidence, collected.evidence)
+            record.write_evidence(target.record, check.name, collected.terms, evidence)
+            judgement = check.judge(evidence, collected.terms)
+        except Exception as error:  # as in an audit: trouble becomes data
+            judgement = self._troubled(error)
+        return Outcome(check.name, judgement, collected.terms, evidence)
 
     def _answered(self) -> None:
         self.listen(Progressed(self._running, self.elapsed_s))
@@ -159,8 +193,10 @@ class Audit:
             self.stopped = self.stopped or error.message
 
     def _finish(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        self.limits = limits(facts, self._observed(target), self.config.effort)
         report = self._report(controls, facts, plan, target)
         try:
+            record.write_limits(target.record, self.limits)
             record.write_final(target.record, report)
             target.close()
         except EvidenceError as error:
@@ -169,13 +205,23 @@ class Audit:
         self.listen(AuditFinished(report))
         return report
 
+    def _observed(self, target: Target) -> Observed:
+        """What the answers showed; nothing where the server is gone, or nothing more may be asked."""
+        if self.stopped == DRY_RUN or self._interrupted:
+            return Observed()
+        try:
+            return target.observed()
+        except DraftproofError:
+            return Observed()
+
     def _exit_code(self, verdicts: Iterable[Verdict]) -> int:
         return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted)
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
         verdicts = [o.judgement.verdict for o in self.outcomes]
-        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
+        undecided = bool(self.stopped) or any(limit.mixed for limit in self.limits)
+        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * undecided
         return Report(
             config=self.config,
             version=__version__,
@@ -194,6 +240,8 @@ class Audit:
             evidence_path=target.evidence_path,
             stopped=self.stopped,
             notes=notes,
+            limits=self.limits,
+            continues=self.continues,
         )
 
 

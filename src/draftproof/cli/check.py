@@ -91,6 +91,13 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     metavar="FILE",
     help="Evidence file; a new one here if not given.",
 )
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Go on from the audit whose evidence this is: the same server, more --effort or what was left undecided.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Faults and the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
 def check(
@@ -108,6 +115,7 @@ def check(
     dry_run: bool,
     json_to: str | None,
     out: Path | None,
+    resume: Path | None,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -125,6 +133,7 @@ def check(
         timeout=timeout,
         out=out,
         expect_speculation=Expectation(expect_speculation),
+        resume=resume,
     )
     require_writable(json_to)
     try:

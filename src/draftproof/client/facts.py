@@ -61,14 +61,16 @@ def connect(
     except BaseException:
         http.close()
         raise
-    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe = LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe.describes(survey)
+    return probe
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once, those that only one kind of server has not where another kind is recognised.
+    """Asks every well-known endpoint once; once a particular kind of server is recognised, not those of other kinds.
 
-    One that fails is left out, unless it is the first: then nobody is there.
-    After one without any answer the rest are left out too: each would cost the wait for a restart.
+    One that fails is left out, unless it is the first: then nobody is there. After one without any answer the rest are left out
+    too: each would cost the wait for a restart.
     """
     answers: dict[str, Exchange] = {}
     for path in WELL_KNOWN:

@@ -23,6 +23,7 @@ from draftproof.core.tokens import TokenRecord
 
 COMPLETIONS = "/v1/completions"
 CHAT = "/v1/chat/completions"
+HIDDEN = "usage.reasoning_tokens"
 _CLAIMED = ("model", "system_fingerprint", "speculation", "ignored", "generation_settings")
 
 
@@ -58,7 +59,7 @@ def _completion(
         prompt=entries[:echoed],
         token_ids=_ids(tokens),
         finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
-        claims=claims_of(body),
+        claims=claims_of(body) + _hidden(body, field),
         **counts,
     )
 
@@ -98,7 +99,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             tokens=tuple(partial.tokens),
             token_ids=_ids(tuple(partial.tokens)),
             finish=partial.finish,
-            claims=claims_of(last),
+            claims=claims_of(last) + _hidden(last, field),
             arrivals=tuple(partial.arrivals),
             event_tokens=tuple(partial.event_tokens),
             **_counts(ask, last, field),
@@ -119,13 +120,26 @@ def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
     if ask.answers > 1:
         return {}
     usage = field.obj_or_none(body.get("usage"), "usage")
+    generated = field.integer(usage.get("completion_tokens"), "usage.completion_tokens")
     timings = field.obj_or_none(body.get("timings"), "timings")
     return {
         "prompt_tokens": field.integer(usage.get("prompt_tokens"), "usage.prompt_tokens"),
-        "completion_tokens": field.integer(usage.get("completion_tokens"), "usage.completion_tokens"),
+        "completion_tokens": None if generated is None else generated - reasoning_tokens(body, field),
         "drafted": field.integer(timings.get("draft_n"), "timings.draft_n"),
         "accepted": field.integer(timings.get("draft_n_accepted"), "timings.draft_n_accepted"),
     }
+
+
+def _hidden(body: Mapping[str, Any], field: Field) -> tuple[tuple[str, Scalar], ...]:
+    hidden = reasoning_tokens(body, field)
+    return ((HIDDEN, hidden),) if hidden else ()
+
+
+def reasoning_tokens(body: Mapping[str, Any], field: Field) -> int:
+    """How many of the tokens charged are hidden: they are no part of the text, nor of its logprobs."""
+    usage = field.obj_or_none(body.get("usage"), "usage")
+    details = field.obj_or_none(usage.get("completion_tokens_details"), "usage.completion_tokens_details")
+    return field.integer(details.get("reasoning_tokens"), "usage.completion_tokens_details.reasoning_tokens") or 0
 
 
 def _index(choice: Mapping[str, Any]) -> int:

@@ -25,6 +25,7 @@ _BIASED = ("sampling/distribution",)
 
 
 _CONSEQUENCES = {
+    "sampling/unchanged": "what is drawn differs from what is drawn without speculation, as far as few samples show it",
     "sampling/temperature": "a rule that prefers likely tokens draws as if it were colder",
     "sampling/parameters": "a rule that lets pass what p excludes lets pass what top-k 1 and min-p exclude",
     "logprobs/well_formed": "a rule that lets pass what p excludes lets pass what top-k excludes",

@@ -93,6 +93,8 @@ class CheckV1:
     requests: int
     elapsed_s: float
     evidence: Any
+    more_samples: int = 0
+    more_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,12 @@ class SafetyV1:
     what: str
     answer: Literal["yes", "no", "unknown"]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitV1:
+    what: str
+    effect: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,8 @@ class ReportV1:
     aggregates: TableV1 | None = None
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    limits: tuple[LimitV1, ...] = ()
+    continues: tuple[str, ...] = ()
     format: Literal["draftproof-report"] = field(default="draftproof-report")
     version: Literal[1] = field(default=1)
 
@@ -164,6 +174,8 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
             aggregates=None if report.aggregates is None else _table(report.aggregates),
             differences=differences,
             notes=report.notes,
+            limits=tuple(LimitV1(limit.what, limit.effect) for limit in report.limits),
+            continues=report.continues,
         )
     )
 
@@ -218,6 +230,8 @@ def _check(outcome: Outcome) -> CheckV1:
         requests=outcome.requests,
         elapsed_s=round(outcome.elapsed_s, 3),
         evidence=outcome.evidence,
+        more_samples=judgement.more,
+        more_seconds=outcome.more_s,
     )
 
 

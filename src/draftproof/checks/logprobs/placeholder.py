@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.contexts import entries_in_place
 from draftproof.checks.drafting import (
     Drafting,
     Reports,
@@ -90,7 +91,7 @@ def _dutch_book(answers: Sequence[Completion]) -> Iterator[Finding]:
     claimed: dict[tuple[object, ...], dict[object, float]] = defaultdict(dict)
     for answer in answers:
         prefix: tuple[object, ...] = ()
-        for token in answer.tokens:
+        for token in entries_in_place(answer):
             key: object = token.text if token.id is None else token.id
             if token.logprob is not None:
                 claimed[prefix][key] = math.exp(token.logprob)

@@ -15,7 +15,7 @@ from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERR
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
 from draftproof.checks.self_report.speculation_switch import working
-from draftproof.client.oracle import oracle_row
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
@@ -155,7 +155,7 @@ def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[Pre
             prefix = (answer.token_ids or ())[:n]
             if prefix not in seen and token.alternatives:
                 seen.add(prefix)
-                yield PrefixRow(0, prefix, oracle_row(token, answer.exchange, vocabulary))
+                yield PrefixRow(0, prefix, lawful(oracle_row(token, answer.exchange, vocabulary)))
 
 
 def _compared(evidence: Evidence) -> tuple[int, int, int]:

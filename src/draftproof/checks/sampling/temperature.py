@@ -246,7 +246,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if book.misfit() >= -math.log(terms.pass_error):
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
         return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
-    confidence = f"at {1 - terms.pass_error:.1%}"
+    confidence = f"at {100 * (1 - terms.pass_error):.4g}%"
     text = f"{held.n} tokens after the first fit temperature {held.low:.2g} to {held.high:.2g} {confidence}, {HOT:g} was asked for"
     return say(Verdict.PASS, text)
 

@@ -151,6 +151,9 @@ _WHERE_IT_ACTS = {
 }
 """Settings that are sent only beside one that is not 0."""
 
+_WHOLE_CONTEXT = 1 << 16
+"""The server takes no -1 here."""
+
 
 def _sampling(s: Sampling) -> dict[str, Any]:
     """All settings, and the list of the samplers that are to act, in the request's order (the server's own breakers for DRY)."""
@@ -171,7 +174,7 @@ def _sampling(s: Sampling) -> dict[str, Any]:
         if body[sampler]:
             body |= {name: getattr(s, name) for name in settings}
     if body.get("dry_penalty_last_n") == -1:
-        del body["dry_penalty_last_n"]  # the default, which the server refuses when it is sent
+        body["dry_penalty_last_n"] = _WHOLE_CONTEXT
     body["samplers"] = [name for name in s.samplers if acting[name]]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
