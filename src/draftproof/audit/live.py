@@ -179,7 +179,7 @@ def _rows(probe: LiveProbe) -> list[OracleRow]:
 
 def _difference(pair: KnownModel, rows: Sequence[OracleRow]) -> float:
     """The largest difference in nats between rows and the pair's laws; infinite where they do not fit together."""
-    if not rows or any(not row.ids or max(row.ids) >= pair.vocabulary for row in rows):
+    if not rows or any(not row.ids or min(row.ids) < 0 or max(row.ids) >= pair.vocabulary for row in rows):
         return math.inf
     laws = pair.target_many(_CONTEXTS)
     gaps = (np.abs(law[list(row.ids)] - row.logprobs).max() for law, row in zip(laws, rows, strict=True))

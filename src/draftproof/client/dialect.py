@@ -64,13 +64,18 @@ class Description:
 
 
 class Dialect(Protocol):
-    """One kind of server. `routes` that can generate, the best one first; `token_routes` take token ids as the prompt;
-    `batch_routes` take `Ask.count` > 1 and answer with consecutive seeds; `grammar_routes` take a grammar; `prompt_routes` can be
-    asked for the logprobs of the prompt's own tokens (`Ask.echo`, which they answer in `Completion.prompt`).
+    """One kind of server. `paths`: where it describes itself, beside /health and /v1/models.
+
+    `routes` that can generate, the best one first; `token_routes` take token ids as the prompt; `batch_routes` take `Ask.count` > 1
+    and answer with consecutive seeds; `grammar_routes` take a grammar; `prompt_routes` can be asked for the logprobs of the
+    prompt's own tokens (`Ask.echo`, which they answer in `Completion.prompt`).
     """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def paths(self) -> tuple[str, ...]: ...
 
     @property
     def routes(self) -> tuple[str, ...]: ...

@@ -155,16 +155,18 @@ class _Trials:
     def _without_refused_fields(self, ask: Ask) -> Completion:
         """Asks again with fewer fields where the server refuses the request, and goes on so when that helps."""
         answer = self.ask(ask)[0]
-        plainer = self.dialect.plainer() if answer.status in (400, 422) else None
-        if plainer is None:
-            return answer
-        full, self.dialect = self.dialect, plainer
-        again = self.ask(ask)[0]
-        if again.error is not None:
-            self.dialect = full
-            return answer
-        self.note("The server refuses sampler fields that OpenAI's API does not have; its own defaults may act.")
-        return again
+        full, plainer = self.dialect, self.dialect.plainer()
+        while answer.status in (400, 422) and plainer is not None:
+            self.dialect = plainer
+            again = self.ask(ask)[0]
+            if again.error is None:
+                self.note(
+                    "The server refuses sampler fields that OpenAI's API does not have; its own defaults may act."
+                )
+                return again
+            plainer = plainer.plainer()
+        self.dialect = full
+        return answer
 
     def _ladder(self) -> Sequence[int]:
         vocabulary = self.facts.vocabulary

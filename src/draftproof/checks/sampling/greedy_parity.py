@@ -77,7 +77,9 @@ def _divergence(answer: Completion, rows: tuple[OracleRow, ...]) -> Divergence |
     emitted = max(len(answer.tokens), len(answer.token_ids or ()))
     for n, row in enumerate(rows[:emitted]):
         token, text = _emitted(answer, n)
-        same = token == row.ids[0] if token is not None and row.ids[0] >= 0 else text == row.texts[0]
+        if -1 in row.ids:  # told by text only
+            token = None
+        same = token == row.ids[0] if token is not None else text == row.texts[0]
         if same:
             continue
         values = dict(zip(row.ids if token is not None else row.texts, row.logprobs, strict=True))

@@ -20,8 +20,9 @@ from draftproof.client.answers import (
     single,
     stream_objects,
 )
+from draftproof.client.described import served_models
 from draftproof.client.dialect import Call, Description, Dialect, Survey
-from draftproof.client.llama_description import described, served_models
+from draftproof.client.llama_description import described
 from draftproof.client.openai_wire import CHAT, COMPLETIONS, parse_openai
 from draftproof.client.tokens import content_records
 from draftproof.client.wire import Field, answer_json
@@ -39,6 +40,7 @@ _OF_SPECULATION = ("effective", "reason")
 @dataclass(frozen=True, slots=True)
 class LlamaServer:
     name: str = "llama_server"
+    paths: tuple[str, ...] = ("/props", "/slots", "/metrics")
     routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
     batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
