@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from draftproof import __version__
 from draftproof.audit import record
 from draftproof.audit.aggregates import aggregates
+from draftproof.audit.baseline import Baseline
 from draftproof.audit.budget import alpha_shares
 from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
@@ -44,10 +45,15 @@ class Audit:
     """One audit of one server. `run` once."""
 
     def __init__(
-        self, config: AuditConfig, chosen: Sequence[AnyCheck], every: Sequence[AnyCheck], listen: Listener
+        self,
+        config: AuditConfig,
+        chosen: Sequence[AnyCheck],
+        every: Sequence[AnyCheck],
+        listen: Listener,
+        baseline: Baseline,
     ) -> None:
         """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use."""
-        self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
+        self.config, self.chosen, self.every, self.listen, self.baseline = config, chosen, every, listen, baseline
         self.outcomes: list[Outcome] = []
         self.stopped = ""
         self._interrupted = False
@@ -169,13 +175,14 @@ class Audit:
         self.listen(AuditFinished(report))
         return report
 
-    def _exit_code(self, verdicts: Iterable[Verdict]) -> int:
-        return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted)
+    def _exit_code(self, verdicts: Iterable[Verdict], *, stale: bool) -> int:
+        return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted, stale=stale)
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
-        verdicts = [o.judgement.verdict for o in self.outcomes]
-        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
+        weighed = self.baseline.weigh(self.outcomes)
+        more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
+        code = self._exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale))
         return Report(
             config=self.config,
             version=__version__,
@@ -184,8 +191,8 @@ class Audit:
             facts=facts,
             plan=plan,
             outcomes=tuple(self.outcomes),
-            verdict=merge(verdicts),
-            exit_code=SOUND if self.stopped == DRY_RUN else self._exit_code(verdicts),
+            verdict=merge([*(o.judgement.verdict for o in self.outcomes), *more]),
+            exit_code=SOUND if self.stopped == DRY_RUN else code,
             safety=safe_to_use(self.every, self.outcomes),
             remedies=what_to_do(self.every, self.outcomes),
             aggregates=aggregates(self.outcomes),
@@ -193,7 +200,8 @@ class Audit:
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=notes,
+            notes=(*notes, *weighed.expired, *weighed.stale),
+            accepted=weighed.accepted,
         )
 
 

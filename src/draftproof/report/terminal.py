@@ -13,7 +13,7 @@ from draftproof.audit.events import (
     PlanMade,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
+from draftproof.audit.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
@@ -116,21 +116,23 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
     told = [f for f in judgement.findings if verbosity > 0 or f.text not in judgement.summary]
     most = len(told) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
     for finding in told[:most]:
-        page.line(_finding(finding), indent=8, hang=10)
+        page.line(finding_line(finding), indent=8, hang=10)
     if (more := len(told) - most) > 0 and most:
         page.line(f"and {more} more (-v shows all)", indent=8)
     if verbosity > 0:
         for statement in judgement.statements:
-            page.line(_statement(statement), indent=8, hang=10)
+            page.line(statement_line(statement), indent=8, hang=10)
         page.line(f"requests: {outcome.requests}, in {outcome.elapsed_s:.2f} s", indent=8)
 
 
-def _finding(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
+    """Its code, what was seen, and the first of the exchanges that show it."""
     where = f"   (exchange {listed([str(n) for n in finding.exchanges])})" if finding.exchanges else ""
     return f"{finding.code}: {finding.text}{where}"
 
 
-def _statement(statement: Statement) -> str:
+def statement_line(statement: Statement) -> str:
+    """A statement with its n, its method and the probability that it is wrong."""
     odds = (
         "certain" if statement.error_probability == 0 else f"wrong with probability {statement.error_probability:.1g}"
     )
@@ -158,11 +160,19 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
             for remedy in report.remedies:
                 page.line(f"- {remedy}", indent=2, hang=4)
         page.blank()
+    for accepted in report.accepted if verbosity >= 0 else ():
+        page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
     for note in report.notes:
         page.line(note)
     if report.stopped:
         page.line(("stopped early", "bold yellow"), f": {report.stopped}")
     _last_line(page, report)
+
+
+def told_of(accepted: Accepted) -> str:
+    """An accepted finding in words: which, until when, why."""
+    until = f" until {accepted.expires}" if accepted.expires else ""
+    return f"{accepted.name}{until}" + (f": {accepted.reason}" if accepted.reason else "")
 
 
 def _tables(page: Page, report: Report, verbosity: int) -> None:
@@ -176,7 +186,7 @@ def _tables(page: Page, report: Report, verbosity: int) -> None:
 
 def _last_line(page: Page, report: Report) -> None:
     style = "bold green" if report.exit_code == 0 else "bold red" if report.exit_code == 1 else "bold yellow"
-    parts = [f" ({EXIT_CODES[report.exit_code]})", f"{report.requests} requests", f"{report.elapsed_s:.1f} s"]
+    parts = [f" ({report.exit_meaning or EXIT_CODES[report.exit_code]})", f"{report.requests} requests", f"{report.elapsed_s:.1f} s"]
     worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
     hints = []
     if report.evidence_path:
