@@ -62,7 +62,7 @@ def audit(
     every = all_checks() if checks is None else tuple(checks)
     if config.seed is None:
         config = replace(config, seed=secrets.randbelow(2**31))
-    running = Audit(config, select(every, config.checks), every, listen, baseline or Baseline())
+    running = Audit(config, select(every, config.checks), every, listen, baseline)
     controls = running.self_test()
     if open_target is None:
         from draftproof.audit.live import open_live

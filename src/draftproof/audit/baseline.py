@@ -15,7 +15,9 @@ from draftproof.audit.outcome import Accepted, Outcome
 from draftproof.core.errors import UsageError
 from draftproof.core.verdict import Verdict
 
-_ENTRY = 'An entry is [[accepted]] with check = "...", code = "...", and perhaps reason = "..." and expires = 2027-01-31.'
+_ENTRY = (
+    'An entry is [[accepted]] with check = "...", code = "...", and perhaps reason = "..." and expires = 2027-01-31.'
+)
 _HEAD = """\
 # Findings that `draftproof check --baseline` accepts: they do not fail the audit. Say why, and until when:
 # reason = "...", expires = 2027-01-31

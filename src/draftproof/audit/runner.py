@@ -50,10 +50,11 @@ class Audit:
         chosen: Sequence[AnyCheck],
         every: Sequence[AnyCheck],
         listen: Listener,
-        baseline: Baseline,
+        baseline: Baseline | None = None,
     ) -> None:
         """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use."""
-        self.config, self.chosen, self.every, self.listen, self.baseline = config, chosen, every, listen, baseline
+        self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
+        self.baseline = baseline or Baseline()
         self.outcomes: list[Outcome] = []
         self.stopped = ""
         self._interrupted = False

@@ -101,9 +101,11 @@ class Outputs:
         return _read(self.baseline_file)
 
     def _old(self) -> Baseline:
-        """What the new baseline takes reasons and dates from: the file in its place, else the one that is in use."""
-        replaced = self.new_baseline is not None and self.new_baseline.exists()
-        return _read(self.new_baseline if replaced else self.baseline_file)
+        """What the new baseline takes reasons and dates from: the file in its place, and the one that is in use."""
+        there = self.new_baseline if self.new_baseline is not None and self.new_baseline.exists() else None
+        first, second = _read(there), _read(self.baseline_file)
+        have = {entry.name for entry in first.entries}
+        return Baseline((*first.entries, *(entry for entry in second.entries if entry.name not in have)))
 
     @contextmanager
     def telling_trouble(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.FAIL: ("FAIL", "✗"),
     Verdict.INCONCLUSIVE: ("inconclusive", "?"),
     Verdict.ERROR: ("ERROR", "!"),
-    Verdict.NOT_APPLICABLE: ("not applicable", "–"),
+    Verdict.NOT_APPLICABLE: ("not applicable", "○"),
 }
 """The word and the sign of each: colour alone says nothing."""
 
@@ -64,10 +64,20 @@ def _page(template: str, **values: object) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        said=said, cell=cell, odds=odds, anchor=anchor, accepted=told_of, drawing=lambda plot: Markup(plot.svg)  # noqa: S704
+        said=said,
+        cell=cell,
+        odds=odds,
+        anchor=anchor,
+        accepted=told_of,
+        drawing=lambda plot: Markup(plot.svg),  # noqa: S704
     )
     environment.globals.update(
-        verdicts=VERDICTS, capped=capped, sound=EXIT_CODES[0], check_url=check_url, finding_url=finding_url, most=MOST_EXCHANGES
+        verdicts=VERDICTS,
+        capped=capped,
+        sound=EXIT_CODES[0],
+        check_url=check_url,
+        finding_url=finding_url,
+        most=MOST_EXCHANGES,
     )
     page = environment.get_template(template).render(**values)
     # Half a surrogate pair, as a server may send it in JSON, is no character of any encoding; `clean` has written out all others.
@@ -82,7 +92,7 @@ def said(text: object, longest: int = LONGEST) -> Markup:
 def cell(value: Cell) -> Markup:
     """A number in four digits, or a text."""
     if value is None:
-        return Markup("–")
+        return Markup("&ndash;")
     return escape(f"{value:.4g}") if isinstance(value, float) else said(value)
 
 

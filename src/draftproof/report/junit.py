@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, TestCase, TestSuite
-from junitparser.junitparser import Result
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser.junitparser import FinalResult
 
 from draftproof.audit.outcome import EXIT_CODES, FAULT, SOUND, Outcome, Report
 from draftproof.core.errors import DraftproofError
@@ -24,7 +24,7 @@ def report_junit(report: Report, differences: tuple[str, ...] = ()) -> str:
     """The document for an audit; `differences` are those of `rejudge`. Ends in a newline."""
     suite = TestSuite(SUITE)
     suite.timestamp = report.started_at
-    for name, value in _properties(report):
+    for name, value in (*_properties(report), *(("differs", text) for text in differences)):
         suite.add_property(name, clean(value))
     for outcome in report.outcomes:
         suite.add_testcase(_case(outcome, report))
@@ -32,8 +32,6 @@ def report_junit(report: Report, differences: tuple[str, ...] = ()) -> str:
         suite.add_testcase(_made(f"{SUITE}/audit", [told]))
     suite.update_statistics()
     suite.time = round(report.elapsed_s, 3)
-    if differences:
-        suite.system_out = "\n".join(map(clean, differences))
     return _document(suite)
 
 
@@ -76,14 +74,14 @@ def _case(outcome: Outcome, report: Report) -> TestCase:
     return case
 
 
-def _made(name: str, results: list[Result]) -> TestCase:
+def _made(name: str, results: list[FinalResult]) -> TestCase:
     family, _, short = name.rpartition("/")
     case = TestCase(short, f"draftproof.{family}" if family != SUITE else SUITE)
     case.result = results
     return case
 
 
-def _result(outcome: Outcome, report: Report) -> Result | None:
+def _result(outcome: Outcome, report: Report) -> FinalResult | None:
     judgement = outcome.judgement
     summary = clean(judgement.summary)
     match judgement.verdict:
@@ -92,7 +90,7 @@ def _result(outcome: Outcome, report: Report) -> Result | None:
         case Verdict.NOT_APPLICABLE:
             return Skipped(summary, "not_applicable")
         case Verdict.FAIL if report.counts(outcome):
-            result: Result = Failure(summary, ", ".join(judgement.codes))
+            result: FinalResult = Failure(summary, ", ".join(judgement.codes))
         case Verdict.FAIL:
             entries = [told_of(e) for e in report.accepted if e.check == outcome.check]
             return Skipped(clean(f"accepted: {'; '.join(entries)}"), "accepted")
@@ -103,7 +101,7 @@ def _result(outcome: Outcome, report: Report) -> Result | None:
     return result
 
 
-def _of_the_audit(report: Report) -> Result | None:
+def _of_the_audit(report: Report) -> FinalResult | None:
     """What is wrong, but not of any one check: contradictions, stale entries, an audit that ended early."""
     if report.exit_code == SOUND or not (report.notes or report.stopped or not _is_red(report)):
         return None

@@ -36,7 +36,9 @@ _KINDS = {
 
 def report_sarif(report: Report, differences: tuple[str, ...] = ()) -> str:
     """The document for an audit; `differences` are those of `rejudge`. Ends in a newline."""
-    told = [_notification(o.judgement.summary, o.check) for o in report.outcomes if o.judgement.verdict is Verdict.ERROR]
+    told = [
+        _notification(o.judgement.summary, o.check) for o in report.outcomes if o.judgement.verdict is Verdict.ERROR
+    ]
     told += [_notification(text, level="warning") for text in (*report.notes, *filter(None, [report.stopped]))]
     told += [_notification(text, level="note") for text in differences]
     results = [result for n, outcome in enumerate(report.outcomes) for result in _results(report, outcome, n)]
@@ -108,7 +110,7 @@ def _rule(name: str, check: AnyCheck | None, claim: str) -> Json:
         "help": {"text": f"{text} More: draftproof explain {name}"},
         **({"helpUri": url} if (url := check_url(name)) else {}),
         "defaultConfiguration": {"level": "error" if check.aspects else "note"},
-        "properties": {"tags": [name.partition("/")[0], *check.aspects]},
+        "properties": {"tags": list(dict.fromkeys([name.partition("/")[0], *check.aspects]))},
     }
 
 

@@ -186,7 +186,11 @@ def _tables(page: Page, report: Report, verbosity: int) -> None:
 
 def _last_line(page: Page, report: Report) -> None:
     style = "bold green" if report.exit_code == 0 else "bold red" if report.exit_code == 1 else "bold yellow"
-    parts = [f" ({report.exit_meaning or EXIT_CODES[report.exit_code]})", f"{report.requests} requests", f"{report.elapsed_s:.1f} s"]
+    parts = [
+        f" ({report.exit_meaning or EXIT_CODES[report.exit_code]})",
+        f"{report.requests} requests",
+        f"{report.elapsed_s:.1f} s",
+    ]
     worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
     hints = []
     if report.evidence_path:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from draftproof.audit.outcome import Report
+from draftproof.checks.sampling.streams import Stream
 from draftproof.core.ask import Completion
 
 
@@ -19,6 +20,8 @@ def _in(value: object) -> Iterator[Completion]:
     match value:
         case Completion():
             yield value
+        case Stream() | (str() | int() | float(), *_):
+            pass  # samples and rows of numbers, which may be many
         case tuple() | list():
             for item in value:
                 yield from _in(item)

@@ -53,7 +53,7 @@ def calibration(found: Iterable[Completion]) -> Calibration:
 
     Which token is looked at is settled before it is drawn: of each list, in each bin, the most likely entry. (The sampled
     token's own value is no such choice: a placeholder of 1.0 always comes.) Answers to one seed share their random
-    numbers: the longest of them counts.
+    numbers: the one that was asked for the most tokens counts.
     """
     trials: dict[int, list[tuple[float, bool]]] = {}
     positions = bare = 0
@@ -78,10 +78,11 @@ def _independent(found: Iterable[Completion]) -> list[Completion]:
         ask = answer.ask
         if ask.sampling != NEUTRAL or ask.grammar or ask.post_sampling or not ask.alternatives or ask.stop:
             continue
-        if ask.seed is None:
+        if ask.seed is None and ask.count == 1:  # of several draws in one request, equal ones cannot be told apart
             unseeded.append(answer)
-        elif len(answer.tokens) > len(by_seed[ask.seed].tokens if ask.seed in by_seed else ()):
-            by_seed[ask.seed] = answer
+        elif ask.seed is not None:
+            other = by_seed.get(ask.seed)
+            by_seed[ask.seed] = answer if other is None or other.ask.max_tokens < ask.max_tokens else other
     return [*by_seed.values(), *unseeded]
 
 
@@ -129,8 +130,8 @@ def _plot(read: Calibration) -> Plot:
         "Calibration: reported probability against frequency",
         f"{read.positions} tokens of {read.n_answers} answers at temperature 1. Each point: entries of the lists of "
         "alternatives that were reported with about this probability, and how often they were the token that came, with "
-        f"Clopper-Pearson intervals that hold together (Bonferroni) with probability {1 - ERROR:.1%}. On a sound server "
-        "the line passes through them." + bare,
+        f"Clopper-Pearson intervals for all points together (Bonferroni, {1 - ERROR:.1%}; as if the number of tokens behind a "
+        "point were fixed). On a sound server the line passes through them." + bare,
         f"{told}.{bare}",
         draw(NAME, paint, height=3.4),
         Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -38,12 +39,13 @@ def steps(found: Iterable[Completion]) -> Counter[int]:
         at = answer.arrivals
         if len(at) < FEWEST_EVENTS:
             continue
-        tokens = answer.event_tokens if len(answer.event_tokens) == len(at) and any(answer.event_tokens) else (1,) * len(at)
-        gaps = [b - a for a, b in zip(at, at[1:], strict=False)]
+        counted = len(answer.event_tokens) == len(at) and any(answer.event_tokens)
+        tokens = answer.event_tokens if counted else (1,) * len(at)
+        gaps = [b - a for a, b in itertools.pairwise(at)]
         least = BURST_GAP * statistics.quantiles(gaps, n=4)[2]
         size = tokens[0]
         for gap, n in zip(gaps, tokens[1:], strict=True):
-            if gap >= least:
+            if gap >= least and gap > 0:
                 sizes[size] += 1
                 size = 0
             size += n

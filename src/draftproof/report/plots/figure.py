@@ -8,6 +8,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ _VARIABLES = {
     FAINT: "var(--faint)",
     **{colour: f"var(--series-{n})" for n, colour in enumerate(SERIES, 1)},
 }
-_STYLE = {
+_STYLE: Any = {  # rcParams: matplotlib types their names one by one
     "svg.fonttype": "none",
     "svg.hashsalt": "draftproof",
     "text.parse_math": False,  # a model's "$" is a dollar

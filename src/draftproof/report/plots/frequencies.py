@@ -50,15 +50,13 @@ def read(table: Table) -> list[Cells]:
     return [_cells(table.columns[:token], key, rows, ERROR / len(chosen)) for key, rows in chosen]
 
 
-def _cells(
-    columns: Sequence[str], key: Sequence[Cell], rows: Sequence[tuple[str, int, float]], error: float
-) -> Cells:
+def _cells(columns: Sequence[str], key: Sequence[Cell], rows: Sequence[tuple[str, int, float]], error: float) -> Cells:
     ordered = sorted(rows, key=lambda row: -row[2])
     kept, rest = ordered[:MOST_CELLS], ordered[MOST_CELLS:]
     if rest:
         kept.append((REST, sum(n for _, n, _ in rest), sum(p for _, _, p in rest)))
     names, counts, law = zip(*kept, strict=True)
-    title = ", ".join(f"{column} {label(str(value))}" for column, value in zip(columns, key, strict=True))
+    title = ", ".join(f"{label(column)} {label(str(value))}" for column, value in zip(columns, key, strict=True))
     return Cells(title, names, law, multinomial(counts, error))
 
 
@@ -85,7 +83,9 @@ def _plot(outcome: Outcome, number: int, table: Table, panels: Sequence[Cells]) 
         for name, p, interval in zip(cells.names, cells.law, cells.observed, strict=True)
         if not interval.low <= p <= interval.high
     ]
-    told = "every expected share lies in its interval" if not outside else f"outside their interval: {'; '.join(outside)}"
+    told = (
+        "every expected share lies in its interval" if not outside else f"outside their interval: {'; '.join(outside)}"
+    )
     rows = tuple(
         (cells.title, name, p, i.count / i.n if i.n else None, i.low, i.high, i.n)
         for cells in panels
@@ -96,7 +96,8 @@ def _plot(outcome: Outcome, number: int, table: Table, panels: Sequence[Cells]) 
         outcome.check,
         f"Expected and observed: {table.title}",
         "Bars: the law. Points: what came, with Clopper-Pearson intervals that hold together (Bonferroni) with "
-        f"probability {1 - ERROR:.1%}. On a sound server the bars end within them. The verdict rests on all tokens, not on these alone.",
+        f"probability {1 - ERROR:.1%}. On a sound server the bars end within them. "
+        "The verdict rests on all tokens, not on these alone.",
         f"{len(rows)} shares; {told}.",
         draw(name, paint, panels=len(panels), height=2.2),
         Table("Shares", ("after", "token", "expected", "observed", "low", "high", "n"), rows),

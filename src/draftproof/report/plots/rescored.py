@@ -74,7 +74,7 @@ def _of_check(outcome: Outcome, points: Sequence[Point], of_x: str, of_y: str) -
             if some:
                 axes.plot(*zip(*some, strict=True), marker, color=colour, markersize=4, alpha=0.7, label=name)
         axes.set(xlabel=f"{of_x} (nats)", ylabel=f"{of_y} (nats)")
-        axes.legend(loc="upper left")
+        axes.legend(loc="lower right")
         axes.grid(visible=True)
 
     off = [abs(p.y - p.x) for p in finite]

@@ -88,7 +88,10 @@ def _plot(outcome: Outcome, curves: Sequence[Curve]) -> Plot:
         axes.legend(loc="best")
         axes.grid(visible=True)
 
-    told = [f"{c.name}: {c.log_e[-1]:.1f} nats after {c.tokens[-1]} tokens, at most {max(c.log_e):.1f}" for c in curves]
+    told = [
+        f"{c.name}: {c.log_e[-1]:.1f} nats after {c.tokens[-1]} tokens, {max(0.0, *c.log_e):.1f} at its highest"
+        for c in curves
+    ]
     return Plot(
         name,
         outcome.check,
