@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from draftproof.audit.baseline import Baseline
 from draftproof.audit.config import AuditConfig, Budget, Expectation, select
 from draftproof.audit.events import Event, Listener
 from draftproof.audit.outcome import Outcome, Report
@@ -17,6 +18,7 @@ from draftproof.checks.check import AnyCheck
 
 __all__ = [
     "AuditConfig",
+    "Baseline",
     "Budget",
     "Event",
     "Expectation",
@@ -50,11 +52,12 @@ def audit(
     dry_run: bool = False,
     checks: Sequence[AnyCheck] | None = None,
     open_target: OpenTarget | None = None,
+    baseline: Baseline | None = None,
 ) -> Report:
     """Audits one server and says what was found; `listen` hears of every step.
 
     `dry_run` stops after the plan: facts are read, nothing is generated. `checks` replaces the built-in ones,
-    `open_target` the way to reach the server.
+    `open_target` the way to reach the server. Findings of the `baseline` do not fail the audit.
     Raises UsageError for checks that do not exist and for a server that is not the one to go on with, InstrumentError when
     draftproof fails its own test (before the first
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
@@ -65,7 +68,7 @@ def audit(
         config = continued(config, earlier)
     if config.seed is None:
         config = replace(config, seed=secrets.randbelow(2**31))
-    running = Audit(config, select(every, config.checks), every, listen, earlier)
+    running = Audit(config, select(every, config.checks), every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
         from draftproof.audit.live import open_live

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,7 +20,7 @@ SOUND, FAULT, USAGE, UNCERTAIN, UNREACHABLE, INSTRUMENT, INTERRUPTED = 0, 1, 2, 
 EXIT_CODES: Mapping[int, str] = {
     SOUND: "sound: every claim that was checked holds",
     FAULT: "a fault was found",
-    USAGE: "wrong usage: nothing was asked of the server",
+    USAGE: "wrong usage: nothing was asked of the server; or an entry of the baseline is not found any more",
     UNCERTAIN: "inconclusive, or nothing was checked",
     UNREACHABLE: "the server cannot be reached",
     INSTRUMENT: "draftproof failed its own test, or broke",
@@ -47,6 +48,20 @@ class Outcome:
         return self.judgement.more * self.elapsed_s / came
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A finding that is known and does not fail an audit, up to the day `expires` (None: for as long as it is listed)."""
+
+    check: str
+    code: str
+    reason: str = ""
+    expires: date | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.check} {self.code}"
+
+
 class Answer(StrEnum):
     """May this be relied on?"""
 
@@ -70,7 +85,10 @@ class Safety:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole of an audit. `stopped` says why it ended before its plan did ("" when it did not)."""
+    """The whole of an audit. `stopped` says why it ended before its plan did ("" when it did not).
+
+    `verdict` is what was found; `exit_code` what counts when the findings in `accepted` do not.
+    """
 
     config: AuditConfig
     version: str
@@ -94,10 +112,32 @@ class Report:
     """What the server does not offer, and what could not be seen for it."""
     continues: tuple[str, ...] = ()
     """The evidence files of the audits that this one goes on from."""
+    accepted: tuple[Accepted, ...] = ()
+    """Those of the baseline that were found."""
+
+    @property
+    def exit_meaning(self) -> str:
+        if not self.outcomes:
+            return self.stopped
+        if self.exit_code == SOUND and self.accepted:
+            return "no fault beyond those that are accepted"
+        return EXIT_CODES[self.exit_code]
+
+    def is_accepted(self, check: str, code: str) -> bool:
+        """Whether the baseline takes this finding out of what counts."""
+        return any((entry.check, entry.code) == (check, code) for entry in self.accepted)
+
+    def counts(self, outcome: Outcome) -> bool:
+        """Whether an outcome counts as it is: False for a failure all of whose findings are accepted."""
+        codes = outcome.judgement.codes
+        failed = outcome.judgement.verdict is Verdict.FAIL
+        return not (failed and codes and all(self.is_accepted(outcome.check, code) for code in codes))
 
 
-def exit_code(verdicts: Iterable[Verdict], *, unreachable: bool = False, interrupted: bool = False) -> int:
-    """The exit code of an audit with these verdicts.
+def exit_code(
+    verdicts: Iterable[Verdict], *, unreachable: bool = False, interrupted: bool = False, stale: bool = False
+) -> int:
+    """The exit code of an audit with these verdicts. `stale`: its baseline names what is found no more.
 
     A fault once found stays found, whatever else went wrong; a check that broke says nothing of the server.
     """
@@ -110,6 +150,8 @@ def exit_code(verdicts: Iterable[Verdict], *, unreachable: bool = False, interru
         return UNREACHABLE
     if Verdict.ERROR in seen:
         return INSTRUMENT
+    if stale:
+        return USAGE
     return SOUND if merge(seen) is Verdict.PASS else UNCERTAIN
 
 

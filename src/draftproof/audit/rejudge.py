@@ -10,6 +10,7 @@ from typing import Any
 
 from draftproof.audit import codec
 from draftproof.audit.aggregates import aggregates
+from draftproof.audit.baseline import Baseline
 from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan
@@ -61,7 +62,7 @@ class _Contents:
         return self.ending.stopped
 
 
-def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
+def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = None) -> Rejudged:
     """Judges every check in an evidence file again, at the terms it was judged at. The file may end anywhere.
 
     `checks` are all that exist. Raises EvidenceError when `path` is no audit's evidence or of a newer format,
@@ -77,9 +78,9 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
     controls = require_sound(chosen, Terms())
     outcomes = tuple(_judge_again(name, known.get(name), contents) for name in contents.header.checks)
     notes = contradictions(contents.header.config.expect_speculation, outcomes)
-    verdicts = [o.judgement.verdict for o in outcomes]
     mixed = any(limit.mixed for limit in contents.limits)
-    verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * (bool(contents.stopped) or mixed)
+    weighed = (baseline or Baseline()).weigh(outcomes)
+    more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * (bool(contents.stopped) or mixed)
     ending = contents.ending
     report = Report(
         config=contents.header.config,
@@ -89,8 +90,8 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
         facts=contents.facts,
         plan=contents.plan,
         outcomes=outcomes,
-        verdict=merge(verdicts),
-        exit_code=exit_code(verdicts),
+        verdict=merge([*(o.judgement.verdict for o in outcomes), *more]),
+        exit_code=exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale)),
         safety=safe_to_use(checks, outcomes),
         remedies=what_to_do(checks, outcomes),
         aggregates=aggregates(outcomes),
@@ -98,7 +99,8 @@ def rejudge(path: Path, checks: Sequence[AnyCheck]) -> Rejudged:
         elapsed_s=ending.elapsed_s if ending else sum(o.elapsed_s for o in outcomes),
         evidence_path=path,
         stopped=contents.stopped,
-        notes=notes,
+        notes=(*notes, *weighed.expired, *weighed.stale),
+        accepted=weighed.accepted,
         limits=contents.limits,
         continues=contents.header.continues,
     )

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from draftproof import __version__
 from draftproof.audit import codec, record
 from draftproof.audit.aggregates import aggregates
+from draftproof.audit.baseline import Baseline
 from draftproof.audit.budget import alpha_shares
 from draftproof.audit.config import AuditConfig, Expectation
 from draftproof.audit.events import (
@@ -53,6 +54,7 @@ class Audit:
         every: Sequence[AnyCheck],
         listen: Listener,
         earlier: Earlier | None = None,
+        baseline: Baseline | None = None,
     ) -> None:
         """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use. `earlier` is the audit
         to go on from.
@@ -60,6 +62,7 @@ class Audit:
         self.continues = () if earlier is None else (*earlier.continues, str(earlier.path))
         self.earlier = earlier
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
+        self.baseline = baseline or Baseline()
         self.outcomes: list[Outcome] = []
         self.limits: tuple[Limit, ...] = ()
         self.stopped = ""
@@ -214,14 +217,15 @@ class Audit:
         except DraftproofError:
             return Observed()
 
-    def _exit_code(self, verdicts: Iterable[Verdict]) -> int:
-        return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted)
+    def _exit_code(self, verdicts: Iterable[Verdict], *, stale: bool) -> int:
+        return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted, stale=stale)
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
-        verdicts = [o.judgement.verdict for o in self.outcomes]
+        weighed = self.baseline.weigh(self.outcomes)
         undecided = bool(self.stopped) or any(limit.mixed for limit in self.limits)
-        verdicts += [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * undecided
+        more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * undecided
+        code = self._exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale))
         return Report(
             config=self.config,
             version=__version__,
@@ -230,8 +234,8 @@ class Audit:
             facts=facts,
             plan=plan,
             outcomes=tuple(self.outcomes),
-            verdict=merge(verdicts),
-            exit_code=SOUND if self.stopped == DRY_RUN else self._exit_code(verdicts),
+            verdict=merge([*(o.judgement.verdict for o in self.outcomes), *more]),
+            exit_code=SOUND if self.stopped == DRY_RUN else code,
             safety=safe_to_use(self.every, self.outcomes),
             remedies=what_to_do(self.every, self.outcomes),
             aggregates=aggregates(self.outcomes),
@@ -239,7 +243,8 @@ class Audit:
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=notes,
+            notes=(*notes, *weighed.expired, *weighed.stale),
+            accepted=weighed.accepted,
             limits=self.limits,
             continues=self.continues,
         )

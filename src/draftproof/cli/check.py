@@ -7,14 +7,12 @@ from pathlib import Path
 
 import click
 
-from draftproof import __version__
-from draftproof.audit import AuditConfig, Budget, Expectation, Report, audit
+from draftproof.audit import AuditConfig, Baseline, Budget, Expectation, Report, audit
 from draftproof.audit.events import Event, PlanMade
 from draftproof.audit.outcome import EXIT_CODES
-from draftproof.cli.output import Listeners, human_file, require_writable, settle_stdout, write_json
-from draftproof.core.errors import DraftproofError
+from draftproof.cli.output import Listeners
+from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.probe import Effort
-from draftproof.report.json_report import error_json, report_json
 from draftproof.report.page import Page
 from draftproof.report.progress import ProgressReporter
 from draftproof.report.terminal import TerminalReporter, write_plan
@@ -77,14 +75,6 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     help="Look at the server, print the plan and its cost, stop. Sends a few requests of one token.",
 )
 @click.option(
-    "--json",
-    "json_to",
-    envvar="DRAFTPROOF_JSON",
-    default=None,
-    metavar="FILE",
-    help="Write a JSON report too; - is standard output.",
-)
-@click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=None,
@@ -98,8 +88,7 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     metavar="FILE",
     help="Go on from the audit whose evidence this is: the same server, more --effort or what was left undecided.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Faults and the last line only.")
-@click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
+@output_options
 def check(
     url: str,
     effort: str,
@@ -113,45 +102,39 @@ def check(
     timeout: float,
     expect_speculation: str,
     dry_run: bool,
-    json_to: str | None,
     out: Path | None,
     resume: Path | None,
-    quiet: bool,
-    verbose: bool,
+    outputs: Outputs,
 ) -> int:
     """Audit the server at URL: are its logprobs measurements, is its text the model's, does it tell the truth of itself?"""
-    config = AuditConfig(
-        url=url,
-        effort=Effort(effort),
-        alpha=alpha,
-        checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
-        budget=Budget.parse(budget),
-        seed=seed,
-        samples=samples,
-        api_key_env=api_key_env,
-        law=law,
-        timeout=timeout,
-        out=out,
-        expect_speculation=Expectation(expect_speculation),
-        resume=resume,
-    )
-    require_writable(json_to)
-    try:
-        report = _run(config, json_to, dry_run=dry_run, verbosity=verbose - quiet)
-    except DraftproofError as error:
-        write_json(error_json(error, __version__), json_to)
-        raise
-    written = write_json(report_json(report), json_to)
-    settle_stdout()
-    return report.exit_code or (0 if written else 3)
+    outputs.require_writable()
+    with outputs.telling_trouble():
+        config = AuditConfig(
+            url=url,
+            effort=Effort(effort),
+            alpha=alpha,
+            checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
+            budget=Budget.parse(budget),
+            seed=seed,
+            samples=samples,
+            api_key_env=api_key_env,
+            law=law,
+            timeout=timeout,
+            out=out,
+            expect_speculation=Expectation(expect_speculation),
+            resume=resume,
+        )
+        report = _run(config, outputs, outputs.baseline(), dry_run=dry_run)
+    return outputs.finish(report)
 
 
-def _run(config: AuditConfig, json_to: str | None, *, dry_run: bool, verbosity: int) -> Report:
-    page = Page(human_file(json_to))
+def _run(config: AuditConfig, outputs: Outputs, baseline: Baseline, *, dry_run: bool) -> Report:
+    page, verbosity = Page(outputs.human_file), outputs.verbosity
     progress = ProgressReporter(sys.stderr)
     show = _Plan(page) if dry_run else TerminalReporter(page, verbosity, alpha=config.alpha)
     try:
-        return audit(config, listen=Listeners([progress, show] if verbosity >= 0 else [show]), dry_run=dry_run)
+        listen = Listeners([progress, show] if verbosity >= 0 else [show])
+        return audit(config, listen=listen, dry_run=dry_run, baseline=baseline)
     finally:
         progress.close()
 

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import click
 
-from draftproof import __version__
-from draftproof.audit import AuditConfig, Budget, Report, audit
+from draftproof.audit import AuditConfig, Baseline, Budget, Report, all_comparisons, audit
 from draftproof.audit.events import Event, FactsGathered
 from draftproof.audit.pair import Fields, Other, open_pair_of
-from draftproof.checks.same import COMPARISONS
-from draftproof.cli.output import Listeners, human_file, require_writable, settle_stdout, write_json
-from draftproof.core.errors import DraftproofError, UsageError
+from draftproof.cli.output import Listeners
+from draftproof.cli.output_options import Outputs, output_options
+from draftproof.core.errors import UsageError
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
-from draftproof.report.json_report import error_json, report_json
 from draftproof.report.page import Page
 from draftproof.report.progress import ProgressReporter
 from draftproof.report.terminal import TerminalReporter, write_facts
@@ -69,10 +67,8 @@ Exit codes: 0 the same, 1 they differ, 3 undecided, 4 a server cannot be reached
 )
 @click.option("--api-key-env-b", default=None, metavar="NAME", help="The same for the second server.")
 @click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="Longest silence of a server.")
-@click.option("--json", "json_to", default=None, metavar="FILE", help="Write a JSON report too; - is standard output.")
 @click.option("--out", type=click.Path(path_type=Path), default=None, metavar="FILE", help="Evidence file.")
-@click.option("-q", "--quiet", is_flag=True, help="Differences and the last line only.")
-@click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")
+@output_options
 def compare(
     first: str,
     second: str,
@@ -88,14 +84,12 @@ def compare(
     api_key_env: str | None,
     api_key_env_b: str | None,
     timeout: float,
-    json_to: str | None,
     out: Path | None,
-    quiet: bool,
-    verbose: bool,
+    outputs: Outputs,
 ) -> int:
     """Are two servers, or one in two configurations, or today's and yesterday's, the same? FIRST and SECOND are URLs."""
-    require_writable(json_to)
-    try:
+    outputs.require_writable()
+    with outputs.telling_trouble():
         config = AuditConfig(
             url=first,
             effort=Effort(effort),
@@ -109,17 +103,12 @@ def compare(
         )
         fields = (_fields(fields_a, "--fields-a"), _fields(fields_b, "--fields-b"))
         other = Other(second, against, api_key_env_b, fields, same_seeds)
-        report = _run(config, other, json_to, verbose - quiet)
-    except DraftproofError as error:
-        write_json(error_json(error, __version__), json_to)
-        raise
-    written = write_json(report_json(report), json_to)
-    settle_stdout()
-    return report.exit_code or (0 if written else 3)
+        report = _run(config, other, outputs, outputs.baseline())
+    return outputs.finish(report)
 
 
-def _run(config: AuditConfig, other: Other, json_to: str | None, verbosity: int) -> Report:
-    page = Page(human_file(json_to))
+def _run(config: AuditConfig, other: Other, outputs: Outputs, baseline: Baseline) -> Report:
+    page, verbosity = Page(outputs.human_file), outputs.verbosity
     progress = ProgressReporter(sys.stderr)
     show = TerminalReporter(page, verbosity, alpha=config.alpha)
     second: list[Facts] = []
@@ -131,7 +120,8 @@ def _run(config: AuditConfig, other: Other, json_to: str | None, verbosity: int)
 
     try:
         listen = Listeners([progress, show, introduce] if verbosity >= 0 else [show])
-        return audit(config, listen=listen, checks=COMPARISONS, open_target=open_pair_of(other, second.append))
+        reach = open_pair_of(other, second.append)
+        return audit(config, listen=listen, checks=all_comparisons(), open_target=reach, baseline=baseline)
     finally:
         progress.close()
 

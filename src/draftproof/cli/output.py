@@ -39,36 +39,35 @@ def human_file(json_to: str | None) -> IO[str]:
     return sys.stderr if json_to == "-" else sys.stdout
 
 
-def require_writable(json_to: str | None) -> None:
-    """Raises UsageError when the JSON report could not be written, before anything has been spent on it."""
-    if json_to in {None, "-"}:
+def require_writable(to: str | None, what: str = "The JSON report") -> None:
+    """Raises UsageError when a document could not be written, before anything has been spent on it."""
+    if to in {None, "-"}:
         return
-    path = Path(str(json_to))
+    path = Path(str(to))
     try:
         with path.open("a"):
             pass
     except OSError as error:
-        raise UsageError(
-            f"The JSON report cannot be written to {path}: {error.strerror}.", "Name another file."
-        ) from error
+        raise UsageError(f"{what} cannot be written to {path}: {error.strerror}.", "Name another file.") from error
 
 
 def write_json(document: str, json_to: str | None) -> bool:
     """Writes the document where `--json` says. False (with a message) when that failed."""
-    if json_to is None:
-        return True
+    return json_to is None or write(document, json_to, "the JSON report")
+
+
+def write(document: str, to: str, what: str) -> bool:
+    """Writes a document to a file, or to standard output ("-"). False (with a message) when that failed."""
     try:
-        if json_to == "-":
+        if to == "-":
             sys.stdout.write(document)
             sys.stdout.flush()
         else:
-            Path(json_to).write_text(document, encoding="utf-8")
+            Path(to).write_text(document, encoding="utf-8")
     except BrokenPipeError:
         return True
     except OSError as error:
-        warn(
-            f"the JSON report could not be written to {json_to}: {error.strerror}. Free some space or name another file."
-        )
+        warn(f"{what} could not be written to {to}: {error.strerror}. Free some space or name another file.")
         return False
     return True
 

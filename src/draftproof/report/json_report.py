@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import TypeAdapter
 
 from draftproof.audit import codec
-from draftproof.audit.outcome import EXIT_CODES, Outcome, Report
+from draftproof.audit.outcome import EXIT_CODES, Accepted, Outcome, Report
 from draftproof.core.errors import DraftproofError
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Judgement, Table
@@ -118,6 +118,16 @@ class PlannedV1:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedV1:
+    """A finding of the baseline that was found: it does not count for the exit code. `expires` is a date, or null."""
+
+    check: str
+    code: str
+    reason: str
+    expires: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReportV1:
     """The whole document. `error` is null unless the audit could not be made; then the rest is as empty as it must be."""
 
@@ -145,6 +155,7 @@ class ReportV1:
     notes: tuple[str, ...] = ()
     limits: tuple[LimitV1, ...] = ()
     continues: tuple[str, ...] = ()
+    accepted: tuple[AcceptedV1, ...] = ()
     format: Literal["draftproof-report"] = field(default="draftproof-report")
     version: Literal[1] = field(default=1)
 
@@ -155,7 +166,7 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
         ReportV1(
             verdict=report.verdict.value,
             exit_code=report.exit_code,
-            exit_meaning=EXIT_CODES[report.exit_code] if report.outcomes else report.stopped,
+            exit_meaning=report.exit_meaning,
             draftproof=report.version,
             started_at=report.started_at,
             elapsed_s=round(report.elapsed_s, 3),
@@ -176,6 +187,7 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
             notes=report.notes,
             limits=tuple(LimitV1(limit.what, limit.effect) for limit in report.limits),
             continues=report.continues,
+            accepted=tuple(map(_accepted, report.accepted)),
         )
     )
 
@@ -233,6 +245,10 @@ def _check(outcome: Outcome) -> CheckV1:
         more_samples=judgement.more,
         more_seconds=outcome.more_s,
     )
+
+
+def _accepted(entry: Accepted) -> AcceptedV1:
+    return AcceptedV1(entry.check, entry.code, entry.reason, entry.expires.isoformat() if entry.expires else None)
 
 
 def _table(table: Table) -> TableV1:

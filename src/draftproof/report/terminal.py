@@ -13,7 +13,7 @@ from draftproof.audit.events import (
     PlanMade,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import EXIT_CODES, Answer, Outcome, Report
+from draftproof.audit.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
 from draftproof.audit.safety import duration
 from draftproof.checks.drafting import DECLARED
@@ -120,21 +120,23 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
     told = [f for f in judgement.findings if verbosity > 0 or f.text not in judgement.summary]
     most = len(told) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
     for finding in told[:most]:
-        page.line(_finding(finding), indent=8, hang=10)
+        page.line(finding_line(finding), indent=8, hang=10)
     if (more := len(told) - most) > 0 and most:
         page.line(f"and {more} more (-v shows all)", indent=8)
     if verbosity > 0:
         for statement in judgement.statements:
-            page.line(_statement(statement), indent=8, hang=10)
+            page.line(statement_line(statement), indent=8, hang=10)
         page.line(f"requests: {outcome.requests}, in {outcome.elapsed_s:.2f} s", indent=8)
 
 
-def _finding(finding: Finding) -> str:
+def finding_line(finding: Finding) -> str:
+    """Its code, what was seen, and the first of the exchanges that show it."""
     where = f"   (exchange {listed([str(n) for n in finding.exchanges])})" if finding.exchanges else ""
     return f"{finding.code}: {finding.text}{where}"
 
 
-def _statement(statement: Statement) -> str:
+def statement_line(statement: Statement) -> str:
+    """A statement with its n, its method and the probability that it is wrong."""
     odds = (
         "certain" if statement.error_probability == 0 else f"wrong with probability {statement.error_probability:.1g}"
     )
@@ -149,23 +151,10 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
             page.blank()
             page.table(report.aggregates, indent=0)
         page.blank()
-        if report.safety:
-            page.line("Safe to use?")
-        # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
-        rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
-        width = max((len(row.what) for row in rows), default=0)
-        for row in rows:
-            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
-            page.line(*parts, hang=width + 13)
-        if report.limits:
-            page.line("Limits of this audit")
-            for limit in report.limits:
-                page.line(f"- {limit.what}: {limit.effect}", indent=2, hang=4)
-        if report.remedies:
-            page.line("What to do")
-            for remedy in report.remedies:
-                page.line(f"- {remedy}", indent=2, hang=4)
+        _advice(page, report)
         page.blank()
+    for accepted in report.accepted if verbosity >= 0 else ():
+        page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
     for note in report.notes:
         page.line(note)
     if report.continues:
@@ -179,6 +168,32 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
     _last_line(page, report)
 
 
+def _advice(page: Page, report: Report) -> None:
+    """What is safe to use, what could not be seen, and what to do."""
+    if report.safety:
+        page.line("Safe to use?")
+    # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
+    rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
+    width = max((len(row.what) for row in rows), default=0)
+    for row in rows:
+        parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
+        page.line(*parts, hang=width + 13)
+    if report.limits:
+        page.line("Limits of this audit")
+        for limit in report.limits:
+            page.line(f"- {limit.what}: {limit.effect}", indent=2, hang=4)
+    if report.remedies:
+        page.line("What to do")
+        for remedy in report.remedies:
+            page.line(f"- {remedy}", indent=2, hang=4)
+
+
+def told_of(accepted: Accepted) -> str:
+    """An accepted finding in words: which, until when, why."""
+    until = f" until {accepted.expires}" if accepted.expires else ""
+    return f"{accepted.name}{until}" + (f": {accepted.reason}" if accepted.reason else "")
+
+
 def _tables(page: Page, report: Report, verbosity: int) -> None:
     """All tables when verbose; those of sampling checks, counts beside the law, when samples were asked for."""
     for outcome in report.outcomes:
@@ -190,7 +205,11 @@ def _tables(page: Page, report: Report, verbosity: int) -> None:
 
 def _last_line(page: Page, report: Report) -> None:
     style = "bold green" if report.exit_code == 0 else "bold red" if report.exit_code == 1 else "bold yellow"
-    parts = [f" ({EXIT_CODES[report.exit_code]})", f"{report.requests} requests", f"{report.elapsed_s:.1f} s"]
+    parts = [
+        f" ({report.exit_meaning or EXIT_CODES[report.exit_code]})",
+        f"{report.requests} requests",
+        f"{report.elapsed_s:.1f} s",
+    ]
     worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
     hints = []
     if report.evidence_path:
