@@ -73,6 +73,6 @@ def audit(
     if open_target is None:
         from draftproof.audit.live import open_live
 
-        open_target = partial(open_live, earlier=earlier)
+        open_target = open_live if earlier is None else partial(open_live, earlier=earlier)
     with open_target(config, save=not dry_run) as target:
         return running.run(target, controls, dry_run=dry_run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ TOKENS = 16
 TOP_K, TOP_K_REPEATING = 8, 3
 """Where the vocabulary is large, the law at temperature 2 is known only of the tokens listed, so it is cut to few."""
 FIRST_BATCH = 16
+SECONDS = {Effort.QUICK: 20.0, Effort.STANDARD: 60.0, Effort.DEEP: 1200.0}
 MOST = {Effort.QUICK: 64, Effort.STANDARD: 128, Effort.DEEP: 256}
 VISITS = 2
 ROWS = {Effort.QUICK: 64, Effort.STANDARD: 400, Effort.DEEP: 2000}
@@ -66,12 +68,12 @@ def conditions(probe: Probe) -> list[Condition]:
 
 
 def collect(probe: Probe) -> Evidence:
-    """Batches that double, until the temperature is known well enough, or the effort's answers or oracle rows are spent."""
+    """Batches that double, until the temperature is known well enough, or the effort's answers, oracle rows or seconds are spent."""
     collectors = [Collector(c) for c in conditions(probe)]
     known = probe.known
     noise = probe.noise([c.condition.prompt for c in collectors], MANY_ROWS)
     rows: list[PrefixRow] = []
-    done, size = 0, FIRST_BATCH
+    done, size, began = 0, FIRST_BATCH, time.monotonic()
     while True:
         for collector in collectors:
             collector.more(probe, size)
@@ -81,7 +83,9 @@ def collect(probe: Probe) -> Evidence:
             rows += _rows(probe, streams, rows)
         name = known.name if known else ""
         evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows))
-        if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
+        # The next batch takes as long as all before it.
+        slow = 2 * (time.monotonic() - began) > SECONDS[probe.effort]
+        if slow or done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
             return evidence
 
 
