@@ -3,8 +3,9 @@
     python -m benches.llama_server_samplers [--kinds end,head] [--modes none] [--samplers xtc] [--answers 192] [--json FILE]
 
 One cell is one mode, kind and sampler setting: `--answers` answers of 12 tokens to each of three prompts (one repeats itself,
-for n-gram drafters), and up to `COUNTED` of six tokens to one, of which the first two are looked at. Every token after the
-first is judged against the exact law of its own context, samplers included, by the e-process of `sampling/distribution`. A cell is
+for n-gram drafters), and up to `COUNTED` of six tokens to one, so that what joins several tokens shows. Every token after the
+first is judged against the exact law of its own context, samplers included, by the e-process of `sampling/distribution`. A
+cell is
 
 * broken: the e-value reached 2/ALPHA, or a token came that the samplers exclude;
 * sound: no evidence, drafted tokens seen (or no drafter), and a bound on total variation of at most `TARGET_TV`, by
@@ -29,8 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from draftproof.checks.sampling.assessment import Assessment, Bound, Coupling
-from draftproof.checks.sampling.findings import SUSPECT
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, Coupling
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client import connect
@@ -52,7 +52,7 @@ TARGET_TV = 0.1
 NOISE = 2e-5
 """Nats; f32 caches agree with the float64 laws to 1.5e-5 at worst."""
 TOKENS, SHORT = 12, 6
-COUNTED = 1536
+COUNTED = 2560
 LEAST_DRAFTED = 30
 
 PROMPTS: tuple[Context, ...] = ((1, 2, 3, 1, 2, 0, 5), (4, 4, 2, 5, 0, 1, 3, 3), (0, 3, 5, 1, 2, 4, 0, 1) * 10)
@@ -179,6 +179,7 @@ class AnswerBook(LawBook):
     def laws(self, number: int, stream: Stream, tokens: Sequence[tuple[Prefix, int]]) -> Laws:  # noqa: ARG002 - a stream has one prompt
         assert isinstance(stream.prompt, tuple)
         p, sure = self._answers[stream.prompt].laws([prefix for prefix, _ in tokens])
+        p = np.where(np.isnan(p), 1 / self.cells, p)
         contexts = [(*stream.prompt, *prefix) for prefix, _ in tokens]
         warmth = stream.sampling.temperature if stream.sampling.temperature > 0 else 1.0
         q = np.exp(self.pair.draft_logits(contexts) / warmth)
@@ -216,7 +217,7 @@ class Asking:
     setting: Setting
     seed: int
 
-    def stream(self, prompt: Context, answers: int, tokens: int, looked_at: int) -> Stream:
+    def stream(self, prompt: Context, answers: int, tokens: int) -> Stream:
         grammar = grammar_of(self.pair).text if self.setting.grammar else ""
         uncached = (("cache_prompt", False),) if self.pair.name in {"countable-mamba", "countable-head"} else ()
         first, self.seed = self.seed, self.seed + answers
@@ -224,7 +225,7 @@ class Asking:
         found = list(self.probe.ask_many([ask]))
         if bad := next((a for a in found if not a.ok or a.token_ids is None), None):
             raise Refused(str(bad.error))
-        samples = tuple((a.token_ids or ())[:looked_at] for a in found)
+        samples = tuple(a.token_ids or () for a in found)
         drafted, accepted = (sum(getattr(a, name) or 0 for a in found) for name in ("drafted", "accepted"))
         return Stream(prompt, self.setting.sampling, tuple(range(first, first + answers)), samples, drafted, accepted)
 
@@ -236,12 +237,12 @@ class Refused(DraftproofError):
 def cell(mode: str, kind: str, name: str, asking: Asking, answers: int) -> Cell:
     """Asks and judges. For a bound by counts more is asked only where seeds give none."""
     assessment = Assessment(AnswerBook(asking.pair, asking.setting), MT19937, NOISE)
-    counted = asking.stream(PROMPTS[0], answers, SHORT, 2)
-    streams = [counted, *(asking.stream(prompt, answers, TOKENS, TOKENS) for prompt in PROMPTS)]
+    counted = asking.stream(PROMPTS[0], answers, SHORT)
+    streams = [counted, *(asking.stream(prompt, answers, TOKENS) for prompt in PROMPTS)]
     assessment.observe(streams)
     bound = assessment.bound(streams, PASS_ERROR)
     if bound is None or bound.tv > TARGET_TV:
-        more = asking.stream(PROMPTS[0], COUNTED - answers, SHORT, 2)
+        more = asking.stream(PROMPTS[0], COUNTED - answers, SHORT)
         streams[0] = _joined(counted, more)
         assessment.observe(streams)
         assessment.coupling = Coupling()  # each bound is made at half of PASS_ERROR: the choice is paid for
@@ -291,7 +292,7 @@ def judged(assessment: Assessment, bound: Bound | None, drafted: int, *, specula
         return "inconclusive", f"{drafted} tokens drafted"
     if bound is None or bound.tv > TARGET_TV:
         return "inconclusive", "the bound is too wide"
-    if bound.kind == "counts" and later.max_log_e >= SUSPECT:
+    if bound.kind == "counts" and later.log_e >= SUSPECT:
         return "inconclusive", f"suspicious: e-value exp({later.max_log_e:.1f})"
     return "sound", ""
 
@@ -340,16 +341,50 @@ def chosen(text: str, known: Mapping[str, object], separator: str = ";") -> list
     return names
 
 
+def read(path: Path) -> list[Cell]:
+    """The cells of a file that `--json` wrote; none where it is not there."""
+    return [Cell(**json.loads(line)) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def table(cells: Sequence[Cell]) -> str:
+    """Markdown, one table for each kind: settings by modes. A sound cell shows its bound on total variation."""
+    lines = []
+    for kind in dict.fromkeys(c.kind for c in cells):
+        here = {(c.mode, c.setting): c for c in cells if c.kind == kind}
+        modes = [mode for mode in MODES if any(mode == m for m, _ in here)]
+        lines += [f"### {kind}", "", f"| | {' | '.join(modes)} |", f"|---|{'---|' * len(modes)}"]
+        for setting in (s for s in SETTINGS if any(s == name for _, name in here)):
+            shown = (here.get((mode, setting)) for mode in modes)
+            lines.append(f"| {setting} | {' | '.join('' if c is None else _short(c) for c in shown)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _short(cell: Cell) -> str:
+    if cell.verdict == "sound":
+        return f"{cell.tv:.3f}" + ("" if cell.by == "seeds" else " c")
+    if cell.verdict == "broken":
+        return "**broken** " + ("impossible" if "impossible tokens" in cell.why else f"e^{cell.log_e:.0f}")
+    return f"{cell.verdict}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", default="letters;end;head;mamba;order", help="separated by semicolons")
     parser.add_argument("--modes", default="")
     parser.add_argument("--samplers", default="")
     parser.add_argument("--answers", type=int, default=192, help="to each of the three prompts")
-    parser.add_argument("--json", type=Path, help="the cells, one object a line, as they come")
+    parser.add_argument(
+        "--json", type=Path, help="keep the cells there, one object a line; those in it are not tried again"
+    )
+    parser.add_argument("--table", action="store_true", help="print the cells of the --json file as Markdown, and end")
     options = parser.parse_args()
+    if options.table:
+        print(table(read(options.json)))
+        return
     began = time.monotonic()
     cells: list[Cell] = []
+    done = {(c.kind, c.mode, c.setting) for c in read(options.json)} if options.json else set()
     with tempfile.TemporaryDirectory() as name:
         for kind in chosen(options.kinds, kinds.KINDS):
             write_pair(Path(name) / kind, kind=kind)
@@ -368,7 +403,7 @@ def main() -> None:
                         with options.json.open("a", encoding="utf-8") as out:
                             out.write(json.dumps(asdict(cell)) + "\n")
 
-                settings = chosen(options.samplers, SETTINGS)
+                settings = [s for s in chosen(options.samplers, SETTINGS) if (kind, mode, s) not in done]
                 cells += sweep(kind, mode, settings, options.answers, Path(name), say)
     count = {verdict: sum(c.verdict == verdict for c in cells) for verdict in dict.fromkeys(c.verdict for c in cells)}
     print(f"{len(cells)} cells: {count}; {sum(c.tokens for c in cells)} tokens; {time.monotonic() - began:.0f} s")

@@ -22,7 +22,7 @@ from draftproof.liars.liar import Liar
 
 RESULT = Path(__file__).parents[1] / "docs/reference/controls.json"
 REPORTS = Path(__file__).parent / "reports.csv"
-_AGAIN = "Run: draftproof controls --repeats 2 --json docs/reference/controls.json"
+_AGAIN = "Run: draftproof controls --json docs/reference/controls.json --keep"
 
 
 class Report(NamedTuple):
@@ -50,11 +50,15 @@ def reports() -> tuple[Report, ...]:
 
 @cache
 def measured() -> Matrix:
-    """The committed result. Raises KeyError when it lacks a server or a check of today, or says that something is wrong."""
+    """The committed result. Raises KeyError when it says that something is wrong, or lacks what must have been tried: every
+    check on every honest server, and on every liar those that must fail on it.
+    """
     matrix = from_document(json.loads(RESULT.read_text(encoding="utf-8")))
-    ran = {run.liar for run in matrix.runs}
-    missing = [s.name for s in (*HONEST, *LIARS) if s.name not in ran]
-    missing += [c.name for c in all_checks() if c.name not in matrix.checks]
+    tried = {(run.liar, check) for run in matrix.runs for check in run.verdicts}
+    every = [c.name for c in all_checks()]
+    wanted = [(server.name, check) for server in HONEST for check in every]
+    wanted += [(server.name, check) for server in LIARS for check in server.fails]
+    missing = [pair for pair in wanted if pair not in tried]
     if missing or matrix.wrong():
         raise KeyError(f"{RESULT.name} lacks {missing}, and says that this is wrong: {matrix.wrong()}. {_AGAIN}")
     return matrix
@@ -75,11 +79,11 @@ def controls_block() -> str:
 def extent_block() -> str:
     """How much was run."""
     matrix = measured()
-    servers = len({run.liar for run in matrix.runs})
+    verdicts = sum(len(run.verdicts) for run in matrix.runs)
     return (
-        f"{servers} servers ({len(HONEST)} honest, {len(LIARS)} liars), each audited {matrix.repeats} "
-        f"{'time' if matrix.repeats == 1 else 'times'} at effort `{matrix.effort}` with {len(matrix.checks)} checks: "
-        f"{len(matrix.runs) * len(matrix.checks):,} verdicts, all as they must be."
+        f"{len(HONEST)} honest servers and {len(LIARS)} liars, {len(matrix.checks)} checks, {len(matrix.runs)} audits at effort "
+        f"`{matrix.effort}`: {verdicts:,} verdicts, all as they must be. A check is tried on every honest server and on every "
+        "liar that it must catch; where the counts are lower than the number of servers, the rest was not tried."
     )
 
 

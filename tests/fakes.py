@@ -11,6 +11,7 @@ from typing import Any
 from draftproof.audit.config import AuditConfig
 from draftproof.checks.check import AnyCheck, Check, Example, Terms
 from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink
+from draftproof.client.watch import Observed
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import EvidenceError
 from draftproof.core.facts import Facts
@@ -95,6 +96,12 @@ FACTS = Facts(
     model="countable-8",
     self_reports=(("/props speculative.types", "none"), ("/slots speculative", True)),
     routes=("/completion",),
+    reports_drafts=True,
+    token_prompts=True,
+    token_ids=True,
+    max_alternatives=40,
+    grammar=True,
+    coupling="mt19937",
 )
 
 
@@ -120,6 +127,9 @@ class FakeProbe:
     effort: Effort = Effort.QUICK
     known: KnownModel | None = None
     samples: int | None = None
+
+    def begin(self, check: str) -> None:
+        pass
 
     def ask(self, ask: Ask) -> Completion:
         self.answered()
@@ -165,6 +175,7 @@ class FakeTarget:
     trouble: Exception | None = None
     requests: int = 0
     connected: bool = False
+    seen: Observed = field(default_factory=Observed)
 
     def record(self, kind: str, data: Any) -> None:
         self.sink.record(kind, data)
@@ -181,11 +192,14 @@ class FakeTarget:
         count()
         return FakeProbe(count, facts=self.facts)
 
+    def observed(self) -> Observed:
+        return self.seen
+
     def close(self) -> None:
         self.sink.close()
 
     @contextmanager
-    def open(self, config: AuditConfig, *, save: bool) -> Iterator[FakeTarget]:
+    def open(self, config: AuditConfig, *, save: bool, earlier: object = None) -> Iterator[FakeTarget]:
         if save and config.out is not None:
             self.sink, self.evidence_path = JsonLinesSink(config.out), config.out
         try:

@@ -213,3 +213,11 @@ def test_where_the_prompt_is_not_echoed_all_entries_are_the_answers() -> None:
     choice = {"text": "hello", "logprobs": LEGACY}
     (found,) = DIALECT.parse(Ask("well, ", 2, 1, echo=True), exchange(answer(choice, **counts), COMPLETIONS))
     assert (found.prompt, len(found.tokens)) == ((), 2)
+
+
+def test_hidden_reasoning_tokens_are_no_part_of_the_answer_but_are_told() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}
+    body = {"choices": [{"index": 0, "text": "ab", "finish_reason": "stop"}], "usage": usage}
+    answer = DIALECT.parse(Ask("x", 16), exchange(body, COMPLETIONS))[0]
+    assert answer.completion_tokens == 2
+    assert ("usage.reasoning_tokens", 7) in answer.claims

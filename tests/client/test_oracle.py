@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.client.oracle import Oracle, oracle_row
+from draftproof.client.oracle import Oracle, lawful, oracle_row
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import TargetError
 from draftproof.core.facts import Facts
@@ -76,9 +76,16 @@ def test_rows_are_best_first_and_hold_the_sampled_token() -> None:
 
 def test_texts_without_ids_have_the_id_minus_one() -> None:
     row = oracle_row(
-        TokenRecord(None, "a", None, -0.1, (Alternative(None, "a", -0.1), Alternative(None, "b", -2.0))), 3, 2
+        TokenRecord(None, "a", None, -0.1, (Alternative(None, "a", -0.1), Alternative(None, "b", -3.0))), 3, 2
     )
     assert (row.ids, row.texts, row.complete) == ((-1, -1), ("a", "b"), False)
+
+
+def test_probabilities_in_the_place_of_logprobs_are_no_law() -> None:
+    token = TokenRecord(0, "a", None, 0.6, (Alternative(0, "a", 0.6), Alternative(1, "b", 0.4)))
+    with pytest.raises(TargetError, match="no log-probabilities") as caught:
+        lawful(oracle_row(token, 7, 2))
+    assert caught.value.exchange == 7
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from tests.docs.conftest import Servers
 
 from draftproof.audit import AuditConfig, all_checks
 from draftproof.audit.config import TARGET_TV
+from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import EXIT_CODES, Outcome
 from draftproof.audit.plan import Plan, Planned
 from draftproof.audit.record import Collected, Ending, Header
+from draftproof.audit.rejudge import Told
 from draftproof.checks.check import Terms
 from draftproof.cli.main import cli
 from draftproof.core.exchange import Exchange
@@ -112,6 +114,7 @@ RECORDS = {
     "plan": (Plan, Planned),
     "evidence": (Collected, Terms),
     "judgement": (Outcome, Judgement),
+    "limits": (Told, Limit),
     "final": (Ending,),
 }
 

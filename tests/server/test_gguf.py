@@ -42,7 +42,8 @@ def test_a_grammar_holds_while_speculating(pair: Client) -> None:
 
 def test_a_grammar_that_does_not_parse_is_refused(pair: Client) -> None:
     assert "grammar" in pair.refused(prompt=PROMPT, grammar="root ::= (")
-    assert "schemas" in pair.refused(prompt=PROMPT, json_schema={"type": "integer"})
+    assert "pattern" in pair.refused(prompt=PROMPT, json_schema={"type": "string", "pattern": "^a$"})
+    assert "left recursion" in pair.refused(prompt=PROMPT, json_schema={"$ref": "#"})
     assert pair.ask(prompt=PROMPT, n_predict=2)["tokens_predicted"] == 2
 
 

@@ -141,6 +141,36 @@ def test_what_is_no_request_is_refused(one_slot: Client, content: bytes, words: 
     assert words in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"prompt": ""}, "at least one token"),
+        ({"prompt": []}, "must not be empty"),
+        ({"prompt": [1, 2, 8]}, "ids are 0 to 7"),
+        ({"prompt": [1, -1]}, "ids are 0 to 7"),
+        ({"prompt": "a", "temperature": "hot"}, "temperature"),
+        ({"prompt": "a", "samplers": ["nonsense"]}, "unknown sampler nonsense"),
+        ({"prompt": "a", "samplers": "kz"}, "unknown sampler letters"),
+        ({"prompt": "a", "stop": ["x"] * 100}, "at most 64"),
+        ({"prompt": "a", "n_predict": -5}, "between -1 and"),
+        ({"prompt": "a", "id_slot": 9}, "no slot 9"),
+        ({"prompt": "a", "logit_bias": [[99, 1]]}, "ids are 0 to 7"),
+    ],
+)
+def test_values_that_cannot_be_served_are_refused(plain: Client, body: dict[str, Any], words: str) -> None:
+    assert words in plain.post("/completion", content=json.dumps(body)).json()["error"]["message"]
+
+
+def test_more_alternatives_than_the_vocabulary_has_are_all_of_them(plain: Client) -> None:
+    (entry,) = plain.ask(prompt=PROMPT, n_predict=1, n_probs=50)["completion_probabilities"]
+    assert len(entry["top_logprobs"]) == 8
+
+
+def test_a_temperature_below_zero_is_zero_as_for_llama_server(plain: Client) -> None:
+    answers = [plain.ask(prompt=PROMPT, n_predict=9, temperature=t)["content"] for t in (-1, 0)]
+    assert answers[0] == answers[1]
+
+
 def test_a_body_that_is_too_large_is_refused(one_slot: Client) -> None:
     answer = one_slot.post("/completion", content=b'{"prompt":"' + 5000 * b"a" + b'"}')
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from draftproof.audit.baseline import Baseline
 from draftproof.audit.config import AuditConfig, Budget, Expectation, select
 from draftproof.audit.events import Event, Listener
 from draftproof.audit.outcome import Outcome, Report
+from draftproof.audit.resume import continued, read_earlier
 from draftproof.audit.runner import Audit
 from draftproof.audit.target import OpenTarget
 from draftproof.checks.check import AnyCheck
@@ -56,17 +58,21 @@ def audit(
 
     `dry_run` stops after the plan: facts are read, nothing is generated. `checks` replaces the built-in ones,
     `open_target` the way to reach the server. Findings of the `baseline` do not fail the audit.
-    Raises UsageError for checks that do not exist, InstrumentError when draftproof fails its own test (before the first
+    Raises UsageError for checks that do not exist and for a server that is not the one to go on with, InstrumentError when
+    draftproof fails its own test (before the first
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
     """
     every = all_checks() if checks is None else tuple(checks)
+    earlier = None if config.resume is None else read_earlier(config.resume)
+    if earlier is not None:
+        config = continued(config, earlier)
     if config.seed is None:
         config = replace(config, seed=secrets.randbelow(2**31))
-    running = Audit(config, select(every, config.checks), every, listen, baseline)
+    running = Audit(config, select(every, config.checks), every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
         from draftproof.audit.live import open_live
 
-        open_target = open_live
+        open_target = partial(open_live, earlier=earlier)
     with open_target(config, save=not dry_run) as target:
         return running.run(target, controls, dry_run=dry_run)

@@ -66,7 +66,8 @@ class AuditConfig:
     ("logprobs") or globs ("*/spec*"); () means all. `samples` is the number of samples for sampling checks, where the
     caller wants one. `seed` None draws one, which the report tells. `api_key_env` names the environment variable that
     holds the key; the key itself is never kept. `law` is a folder with a known countable pair. `timeout` is the longest
-    silence of the server, in seconds. `out` is the evidence file; None lets the audit name one.
+    silence of the server, in seconds. `out` is the evidence file; None lets the audit name one. `resume` is the evidence file of an
+    audit to go on from.
     Raises UsageError for values that cannot be.
     """
 
@@ -82,6 +83,7 @@ class AuditConfig:
     timeout: float = 30.0
     out: Path | None = None
     expect_speculation: Expectation = Expectation.UNKNOWN
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         _check_url(self.url)
@@ -94,9 +96,14 @@ class AuditConfig:
         if self.seed is not None and not 0 <= self.seed < 2**31:
             raise UsageError(f"seed must be from 0 to 2147483647, not {self.seed}.")
 
-    def terms(self, alpha: float) -> Terms:
-        """What one check is judged at, given its share of `alpha`."""
-        return Terms(alpha=alpha, target_tv=TARGET_TV[self.effort], pass_error=PASS_ERROR)
+    def terms(self, alpha: float, continued: int = 0) -> Terms:
+        """What one check is judged at, given its share of `alpha`.
+
+        After `continued` earlier looks at a part of the same evidence both error probabilities are halved so many times: all
+        looks together are then wrong with less than twice the probability of the first.
+        """
+        part = 0.5**continued
+        return Terms(alpha=alpha * part, target_tv=TARGET_TV[self.effort], pass_error=PASS_ERROR * part)
 
 
 def _check_url(url: str) -> None:

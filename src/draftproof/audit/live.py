@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from draftproof.audit.config import AuditConfig
+from draftproof.audit.resume import Earlier, require_same_server
 from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
 from draftproof.client.facts import connect
 from draftproof.client.http import Budget, Limits
+from draftproof.client.locks import one_audit_of
 from draftproof.client.probe import LiveProbe
+from draftproof.client.watch import Observed
 from draftproof.core.errors import EvidenceError, TargetError, UsageError
 from draftproof.core.probe import KnownModel, OracleRow
 from draftproof.countable.catalogue import servable
@@ -35,8 +38,11 @@ _CONTEXTS = ((1, 2, 3, 1, 2), (3,), (0, 5, 5, 4), (7, 6, 0, 2, 4, 1, 5, 3) * 4)
 class LiveTarget:
     """Fulfils `audit.target.Target`."""
 
-    def __init__(self, config: AuditConfig, sink: Sink, evidence_path: Path | None) -> None:
+    def __init__(
+        self, config: AuditConfig, sink: Sink, evidence_path: Path | None, earlier: Earlier | None = None
+    ) -> None:
         self.evidence_path = evidence_path
+        self._earlier = earlier
         self._config = config
         self.sink = sink
         self._probe: LiveProbe | None = None
@@ -56,7 +62,10 @@ class LiveTarget:
                 self._answered += 1
             answered()
 
-        config = self._config
+        config, earlier = self._config, self._earlier
+        if earlier is not None:
+            first_number = earlier.last_number + 1
+            earlier.copy_to(self.sink)
         self._probe = connect(
             config.url,
             api_key=_api_key(config.api_key_env),
@@ -70,7 +79,13 @@ class LiveTarget:
             first_number=first_number,
         )
         _recognise_model(self._probe, config.law)
+        if earlier is not None:
+            require_same_server(earlier, self._probe)
+            self._probe.replay = earlier.replay()
         return self._probe
+
+    def observed(self) -> Observed:
+        return Observed() if self._probe is None else self._probe.observed()
 
     def close(self) -> None:
         if self._probe is not None:
@@ -79,13 +94,25 @@ class LiveTarget:
 
 
 @contextmanager
-def open_live(config: AuditConfig, *, save: bool) -> Iterator[LiveTarget]:
-    """The server at `config.url`; nothing is sent before `connect`. Fulfils `audit.target.OpenTarget`."""
+def open_live(config: AuditConfig, *, save: bool, earlier: Earlier | None = None) -> Iterator[LiveTarget]:
+    """The server at `config.url`, and the audit to go on from; nothing is sent before `connect`. Fulfils
+    `audit.target.OpenTarget`.
+    """
     _api_key(config.api_key_env)
     path = (config.out or _fresh_path()) if save else None
-    target = LiveTarget(config, NullSink() if path is None else JsonLinesSink(path), path)
+    with one_audit_of(config.url):
+        yield from _open(config, path, earlier)
+
+
+def _open(config: AuditConfig, path: Path | None, earlier: Earlier | None) -> Iterator[LiveTarget]:
+    target = LiveTarget(config, NullSink() if path is None else JsonLinesSink(path), path, earlier)
     try:
         yield target
+    except UsageError:
+        if path is not None and earlier is not None:  # nothing was audited: the file would look like an audit
+            target.close()
+            path.unlink(missing_ok=True)
+        raise
     except TargetError as error:
         if path is not None:
             error.remedy = f"{error.remedy} What was exchanged is in {path}.".strip()
@@ -152,7 +179,7 @@ def _rows(probe: LiveProbe) -> list[OracleRow]:
 
 def _difference(pair: KnownModel, rows: Sequence[OracleRow]) -> float:
     """The largest difference in nats between rows and the pair's laws; infinite where they do not fit together."""
-    if not rows or any(not row.ids or max(row.ids) >= pair.vocabulary for row in rows):
+    if not rows or any(not row.ids or min(row.ids) < 0 or max(row.ids) >= pair.vocabulary for row in rows):
         return math.inf
     laws = pair.target_many(_CONTEXTS)
     gaps = (np.abs(law[list(row.ids)] - row.logprobs).max() for law, row in zip(laws, rows, strict=True))

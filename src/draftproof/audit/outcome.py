@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from draftproof.audit.config import AuditConfig, Expectation
+from draftproof.audit.limits import Limit
 from draftproof.audit.plan import Plan
 from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
@@ -37,6 +38,14 @@ class Outcome:
     evidence: object = None
     requests: int = 0
     elapsed_s: float = 0.0
+
+    @property
+    def more_s(self) -> float | None:
+        """About how many seconds `Judgement.more` further samples take, at the pace of those that came."""
+        came = self.judgement.measured.get("samples")
+        if not self.judgement.more or not isinstance(came, int) or not came or not self.requests:
+            return None
+        return self.judgement.more * self.elapsed_s / came
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,10 @@ class Report:
     notes: tuple[str, ...] = field(default=())
     accepted: tuple[Accepted, ...] = ()
     """Those of the baseline that were found."""
+    limits: tuple[Limit, ...] = ()
+    """What the server does not offer, and what could not be seen for it."""
+    continues: tuple[str, ...] = ()
+    """The evidence files of the audits that this one goes on from."""
 
     @property
     def exit_meaning(self) -> str:

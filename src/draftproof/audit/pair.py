@@ -16,6 +16,7 @@ from draftproof.checks import CHECKS
 from draftproof.checks.same.pair import Recorded
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client.evidence import Sink
+from draftproof.client.watch import Observed
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import EvidenceError, UsageError
 from draftproof.core.exchange import Exchange
@@ -53,7 +54,7 @@ class LivePair:
         self.facts, self.effort, self.known, self.samples = first.facts, first.effort, first.known, first.samples
         self.ask, self.ask_many, self.once, self.stream = first.ask, first.ask_many, first.once, first.stream
         self.oracle, self.oracle_many, self.noise = first.oracle, first.oracle_many, first.noise
-        self.seeds, self.tokenize, self.get = first.seeds, first.tokenize, first.get
+        self.seeds, self.tokenize, self.get, self.begin = first.seeds, first.tokenize, first.get, first.begin
 
 
 class PairTarget:
@@ -90,6 +91,9 @@ class PairTarget:
             facts, recorded = self._recorded
             self._met(facts)
         return LivePair(first, second, recorded, same_seeds=self._other.same_seeds)
+
+    def observed(self) -> Observed:
+        return self._first.observed()
 
     def close(self) -> None:
         if self._second is not None:

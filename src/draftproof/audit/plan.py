@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from draftproof.checks import common
+from draftproof.checks import common as common_requests
 from draftproof.checks.check import AnyCheck
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
+
+ANSWERS, TOKENS_PER_ANSWER = 24, 24
+"""Of a check's requests so many are answers of some length, on average of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,32 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`round_trip_s` is how long the server took to describe itself, per request; None when that is not known. `common` are the
-    requests that checks share.
+    requests that checks share. `request_s`, `token_s`: as in `Facts`.
     """
 
     checks: tuple[Planned, ...]
     round_trip_s: float | None = None
     common: int = 0
+    request_s: float | None = None
+    token_s: float | None = None
 
     @property
     def requests(self) -> int:
         return self.common + sum(p.requests for p in self.checks)
+
+    @property
+    def seconds(self) -> float | None:
+        """About how long it takes, one request after the other; None when the server's pace is not known.
+
+        The first requests of a check are taken for answers of some length, what comes after them for single tokens.
+        """
+        if self.request_s is None or self.token_s is None:
+            return None
+        tokens = self.common * common_requests.TOKENS
+        for planned in self.checks:
+            answers = min(planned.requests, ANSWERS)
+            tokens += answers * TOKENS_PER_ANSWER + planned.requests - answers
+        return self.requests * self.request_s + tokens * self.token_s
 
     @property
     def seconds_at_least(self) -> float | None:
@@ -56,4 +75,5 @@ def make_plan(
         requests = 0 if reason else check.requests(facts, effort)
         planned.append(Planned(check.name, check.claim, requests, alphas[check.name], reason))
     shared = any(check.shares and not check.applies(facts) for check in checks)
-    return Plan(tuple(planned), round_trip_s, common.requests(facts) if shared else 0)
+    shares = common_requests.requests(facts) if shared else 0
+    return Plan(tuple(planned), round_trip_s, shares, facts.request_s, facts.token_s)

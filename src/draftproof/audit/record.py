@@ -1,18 +1,21 @@
 """The evidence file of an audit: which records it holds, written as the audit goes and read back for a second judgement.
 
-One record per line, a JSON object with its `kind`: `header` (what was asked), `exchange` (every request and answer), `facts`,
-`plan`, then for every check `evidence` (what its judge saw) and `judgement`, at the end `final`. A reader skips kinds
+One record per line, a JSON object with its `kind`: `header` (what was asked), `exchange` (every request and answer), `earlier`
+(which of them an earlier audit had, that this one goes on from), `facts`,
+`plan`, then for every check `evidence` (what its judge saw) and `judgement`, at the end `limits` and `final`. A reader skips kinds
 that it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from draftproof.audit import codec
 from draftproof.audit.config import AuditConfig
+from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import Outcome, Report
 from draftproof.audit.plan import Plan
 from draftproof.checks.check import Terms
@@ -27,7 +30,9 @@ Write: TypeAlias = Callable[[str, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first record. `checks` are the names of all that were chosen, in order."""
+    """The first record. `checks` are the names of all that were chosen, in order; `continues` the files of the audits that this one
+    goes on from, the first one first.
+    """
 
     format: str
     version: int
@@ -36,6 +41,7 @@ class Header:
     controls: int
     checks: tuple[str, ...]
     config: AuditConfig
+    continues: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,11 @@ def write_header(write: Write, header: Header) -> None:
     write("header", codec.to_json(header))
 
 
+def write_earlier(write: Write, path: Path, exchanges: Mapping[str, Sequence[int]]) -> None:
+    """The exchanges of an earlier audit, written before, by the check that they were for."""
+    write("earlier", {"path": str(path), "exchanges": {check: list(numbers) for check, numbers in exchanges.items()}})
+
+
 def write_facts(write: Write, facts: Facts) -> None:
     write("facts", codec.to_json(facts))
 
@@ -76,6 +87,10 @@ def write_evidence(write: Write, check: str, terms: Terms, evidence: object) -> 
 
 def write_judgement(write: Write, outcome: Outcome) -> None:
     write("judgement", codec.to_json(replace(outcome, evidence=None)))
+
+
+def write_limits(write: Write, limits: Sequence[Limit]) -> None:
+    write("limits", {"limits": codec.to_json(tuple(limits))})
 
 
 def write_final(write: Write, report: Report) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from draftproof.audit import codec
 from draftproof.audit.aggregates import aggregates
 from draftproof.audit.baseline import Baseline
+from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan
 from draftproof.audit.record import FORMAT, VERSION, Collected, Ending, Header
@@ -31,6 +32,13 @@ class Rejudged:
     differences: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The record of an audit's limits."""
+
+    limits: tuple[Limit, ...]
+
+
 @dataclass(slots=True)
 class _Contents:
     """What of an evidence file matters for judging; the exchanges are passed over."""
@@ -40,6 +48,7 @@ class _Contents:
     plan: Plan = field(default_factory=lambda: Plan(()))
     collected: dict[str, Collected] = field(default_factory=dict)
     recorded: dict[str, Outcome] = field(default_factory=dict)
+    limits: tuple[Limit, ...] = ()
     ending: Ending | None = None
     records: int = 0
     cut_short: str = ""
@@ -70,7 +79,8 @@ def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = 
     outcomes = tuple(_judge_again(name, known.get(name), contents) for name in contents.header.checks)
     notes = contradictions(contents.header.config.expect_speculation, outcomes)
     weighed = (baseline or Baseline()).weigh(outcomes)
-    more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(contents.stopped)
+    mixed = any(limit.mixed for limit in contents.limits)
+    more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * (bool(contents.stopped) or mixed)
     ending = contents.ending
     report = Report(
         config=contents.header.config,
@@ -91,6 +101,8 @@ def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = 
         stopped=contents.stopped,
         notes=(*notes, *weighed.expired, *weighed.stale),
         accepted=weighed.accepted,
+        limits=contents.limits,
+        continues=contents.header.continues,
     )
     return Rejudged(report, _differences(outcomes, contents.recorded))
 
@@ -114,7 +126,7 @@ def evidence_of(path: Path, checks: Sequence[AnyCheck]) -> tuple[Facts, tuple[ob
 def _read(path: Path) -> _Contents:
     records = read_records(path)
     stream = iter(records)
-    contents = _Contents(_header(next(stream, {}), path), records=1)
+    contents = _Contents(header_of(next(stream, {}), path), records=1)
     try:
         for record in stream:
             contents.records += 1
@@ -125,7 +137,8 @@ def _read(path: Path) -> _Contents:
     return contents
 
 
-def _header(record: dict[str, Any], path: Path) -> Header:
+def header_of(record: dict[str, Any], path: Path) -> Header:
+    """The first record of an evidence file. Raises EvidenceError where it is none, or of a newer format."""
     if record.pop("kind", None) != "header" or record.get("format") != FORMAT:
         raise EvidenceError(
             f"{path} is no evidence file of draftproof.",
@@ -153,6 +166,8 @@ def _take(contents: _Contents, kind: str, data: object) -> None:
         case "judgement":
             outcome = codec.from_json(Outcome, data)
             contents.recorded[outcome.check] = outcome
+        case "limits":
+            contents.limits = codec.from_json(Told, data).limits
         case "final":
             contents.ending = codec.from_json(Ending, data)
         case _:

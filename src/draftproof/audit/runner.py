@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from draftproof import __version__
-from draftproof.audit import record
+from draftproof.audit import codec, record
 from draftproof.audit.aggregates import aggregates
 from draftproof.audit.baseline import Baseline
 from draftproof.audit.budget import alpha_shares
@@ -28,13 +28,16 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
+from draftproof.audit.limits import Limit, limits
 from draftproof.audit.outcome import SOUND, Outcome, Report, contradictions, exit_code
 from draftproof.audit.plan import Plan, Planned, make_plan
+from draftproof.audit.resume import Earlier
 from draftproof.audit.safety import safe_to_use, what_to_do
 from draftproof.audit.selftest import Controls, require_sound
 from draftproof.audit.target import Target
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.checks.drafting import DECLARED
+from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, EvidenceLost, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
@@ -50,12 +53,18 @@ class Audit:
         chosen: Sequence[AnyCheck],
         every: Sequence[AnyCheck],
         listen: Listener,
+        earlier: Earlier | None = None,
         baseline: Baseline | None = None,
     ) -> None:
-        """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use."""
+        """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use. `earlier` is the audit
+        to go on from.
+        """
+        self.continues = () if earlier is None else (*earlier.continues, str(earlier.path))
+        self.earlier = earlier
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.baseline = baseline or Baseline()
         self.outcomes: list[Outcome] = []
+        self.limits: tuple[Limit, ...] = ()
         self.stopped = ""
         self._interrupted = False
         self._unreachable = 0
@@ -81,7 +90,14 @@ class Audit:
         record.write_header(
             target.record,
             record.Header(
-                record.FORMAT, record.VERSION, __version__, self._started_at, controls.total, names, self.config
+                record.FORMAT,
+                record.VERSION,
+                __version__,
+                self._started_at,
+                controls.total,
+                names,
+                self.config,
+                self.continues,
             ),
         )
         try:
@@ -114,9 +130,11 @@ class Audit:
         return probe, plan
 
     def _outcome(self, check: AnyCheck, planned: Planned, probe: Probe, target: Target) -> Outcome:
-        terms = self.config.terms(planned.alpha)
+        terms = self.config.terms(planned.alpha, len(self.continues))
         if planned.not_applicable:
             return Outcome(check.name, Judgement(Verdict.NOT_APPLICABLE, planned.not_applicable), terms)
+        if self.earlier is not None and (settled := self.earlier.decided(check, self.config.effort)) is not None:
+            return self._settled(check, settled, target)
         if self.stopped:
             return Outcome(check.name, Judgement(Verdict.INCONCLUSIVE, f"not run: {self.stopped}"), terms)
         self.listen(CheckStarted(check.name, planned.requests))
@@ -124,6 +142,7 @@ class Audit:
         asked, began = target.requests, time.monotonic()
         evidence: object = None
         try:
+            probe.begin(check.name)
             evidence = check.collect(probe)
             record.write_evidence(target.record, check.name, terms, evidence)
             judgement = check.judge(evidence, terms)
@@ -133,6 +152,17 @@ class Audit:
         except Exception as error:  # the runner's one place where trouble becomes data
             judgement = self._troubled(error)
         return Outcome(check.name, judgement, terms, evidence, target.requests - asked, time.monotonic() - began)
+
+    def _settled(self, check: AnyCheck, collected: record.Collected, target: Target) -> Outcome:
+        """Judged again from what the earlier audit collected; nothing is asked."""
+        evidence: object = None
+        try:
+            evidence = codec.from_json(check.evidence, collected.evidence)
+            record.write_evidence(target.record, check.name, collected.terms, evidence)
+            judgement = check.judge(evidence, collected.terms)
+        except Exception as error:  # as in an audit: trouble becomes data
+            judgement = self._troubled(error)
+        return Outcome(check.name, judgement, collected.terms, evidence)
 
     def _answered(self) -> None:
         self.listen(Progressed(self._running, self.elapsed_s))
@@ -166,8 +196,10 @@ class Audit:
             self.stopped = self.stopped or error.message
 
     def _finish(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
+        self.limits = limits(facts, self._observed(target), self.config.effort)
         report = self._report(controls, facts, plan, target)
         try:
+            record.write_limits(target.record, self.limits)
             record.write_final(target.record, report)
             target.close()
         except EvidenceError as error:
@@ -176,13 +208,23 @@ class Audit:
         self.listen(AuditFinished(report))
         return report
 
+    def _observed(self, target: Target) -> Observed:
+        """What the answers showed; nothing where the server is gone, or nothing more may be asked."""
+        if self.stopped == DRY_RUN or self._interrupted:
+            return Observed()
+        try:
+            return target.observed()
+        except DraftproofError:
+            return Observed()
+
     def _exit_code(self, verdicts: Iterable[Verdict], *, stale: bool) -> int:
         return exit_code(verdicts, unreachable=self._unreachable > 1, interrupted=self._interrupted, stale=stale)
 
     def _report(self, controls: Controls, facts: Facts, plan: Plan, target: Target) -> Report:
         notes = contradictions(self.config.expect_speculation, self.outcomes)
         weighed = self.baseline.weigh(self.outcomes)
-        more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * bool(self.stopped)
+        undecided = bool(self.stopped) or any(limit.mixed for limit in self.limits)
+        more = [Verdict.FAIL] * len(notes) + [Verdict.INCONCLUSIVE] * undecided
         code = self._exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale))
         return Report(
             config=self.config,
@@ -203,6 +245,8 @@ class Audit:
             stopped=self.stopped,
             notes=(*notes, *weighed.expired, *weighed.stale),
             accepted=weighed.accepted,
+            limits=self.limits,
+            continues=self.continues,
         )
 
 

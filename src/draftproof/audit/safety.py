@@ -60,6 +60,13 @@ _DECISIONS = (
 """The first of these that any check of a row has decides it."""
 
 
+def duration(seconds: float) -> str:
+    """About how long, in words."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
 def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[str, ...]:
     """The remedies of the failing checks, then what the inconclusive ones lack; each said once."""
     remedies = {c.name: c.remedy for c in checks}
@@ -70,6 +77,8 @@ def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple
         if judgement.verdict is Verdict.FAIL and outcome.check in remedies:
             failing.append(remedies[outcome.check])
         elif judgement.verdict is Verdict.INCONCLUSIVE and judgement.missing:
-            lacking.setdefault(judgement.missing, []).append(outcome.check)
+            seconds = outcome.more_s
+            pace = "" if seconds is None else f", {duration(seconds)} at the pace so far"
+            lacking.setdefault(judgement.missing + pace, []).append(outcome.check)
     needs = [f"To decide {', '.join(names)}: {missing}" for missing, names in lacking.items()]
     return tuple(dict.fromkeys(filter(None, [*failing, *needs])))

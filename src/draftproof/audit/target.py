@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from draftproof.audit.config import AuditConfig
+from draftproof.client.watch import Observed
 from draftproof.core.probe import Probe
 
 
@@ -30,6 +31,10 @@ class Target(Protocol):
 
         Raises TargetError (Unreachable when nobody answers).
         """
+        ...
+
+    def observed(self) -> Observed:
+        """What the answers showed of the server behind them. Raises TargetError when it no longer answers."""
         ...
 
     def close(self) -> None:

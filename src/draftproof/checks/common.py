@@ -42,8 +42,10 @@ def alternatives(probe: Probe) -> int:
 
 
 def plain(probe: Probe) -> tuple[tuple[str, Scalar], ...]:
-    """`Ask.extra` of the common requests: their prompts are worked out anew, as what they are compared with is."""
-    return probe.facts.uncached
+    """`Ask.extra` of the common requests: their prompts are worked out anew, as what they are compared with is, and a server
+    that drafts only where that pays is told to draft all the same.
+    """
+    return (*probe.facts.uncached, *probe.facts.drafting)
 
 
 def forced(probe: Probe, temperature: float) -> list[Ask]:
@@ -84,7 +86,8 @@ def sampled(probe: Probe, n: int) -> list[Completion]:
 
 
 def sample(probe: Probe) -> Ask:
-    return Ask(ordinary(probe, 1)[0], SAMPLE_TOKENS, min(1, probe.facts.max_alternatives))
+    alternatives = min(1, probe.facts.max_alternatives)
+    return Ask(ordinary(probe, 1)[0], SAMPLE_TOKENS, alternatives, extra=probe.facts.drafting)
 
 
 def drafting_ask(asks: Sequence[Ask], answers: Sequence[Completion]) -> Ask:

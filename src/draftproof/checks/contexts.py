@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.client.noise import squared_difference
-from draftproof.client.oracle import oracle_row
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import OracleRow, Probe
 from draftproof.core.tokens import TokenRecord
@@ -92,7 +92,7 @@ def chain(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[O
         one = probe.ask(ask if n else replace(ask, extra=probe.facts.uncached))
         if not one.ok or not one.tokens:
             break
-        rows.append(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary))
+        rows.append(lawful(oracle_row(one.tokens[0], one.exchange, probe.facts.vocabulary)))
     return tuple(rows)
 
 
@@ -139,7 +139,15 @@ def score(probe: Probe, answer: Completion, limit: int | None = None) -> tuple[S
     Where an entry is lost, those after it belong to no known context.
     """
     rows = chain(probe, answer, limit)
-    ids = answer.token_ids or ()
-    aligned = list(takewhile(lambda pair: pair[0].id in (None, pair[1]), zip(answer.tokens, ids, strict=False)))
-    told = answer.tokens[: len(aligned)] if ids else answer.tokens
-    return tuple(Scored(token, row) for token, row in zip(told, rows, strict=False))
+    return tuple(Scored(token, row) for token, row in zip(entries_in_place(answer), rows, strict=False))
+
+
+def entries_in_place(answer: Completion) -> tuple[TokenRecord, ...]:
+    """The logprob entries from the first on that are those of the tokens at their own places.
+
+    A server may leave out the entry of a token that is a piece of a character; those after it stand too early.
+    """
+    if not answer.token_ids:
+        return answer.tokens
+    pairs = zip(answer.tokens, answer.token_ids, strict=False)
+    return tuple(entry for entry, _ in takewhile(lambda pair: pair[0].id in (None, pair[1]), pairs))

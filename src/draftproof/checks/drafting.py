@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -22,6 +22,9 @@ TOTALS = "/metrics"
 LIVE_REPORTS = ("/slots speculative", DECLARED)
 """Reports computed from live objects; a False here is believed as long as nothing else was seen."""
 
+_EFFECTIVE, _REASON = "speculation.effective.types", "speculation.reason"
+"""What draftproof's server says in each answer of how that answer was made."""
+
 _STATES_IT = re.compile(
     r"speculati(?:ve|on)(?:[._ ]effective)?(?:[._](?:types?|drafter|algorithm|method|mode|enabled))?$", re.IGNORECASE
 )
@@ -34,6 +37,7 @@ class Drafting(StrEnum):
     SEEN = "on"
     SILENT = "said to be on, but nothing was drafted here"
     OFF = "not seen"
+    DECLINED = "not done for these requests, as each answer says, with a reason"
     UNKNOWN = "not seen, and the server does not say"
 
 
@@ -70,17 +74,46 @@ def drafted_places(answer: Completion) -> tuple[TokenRecord, ...]:
     return answer.tokens[1:-1] if answer.finish == "stop" else answer.tokens[1:]
 
 
-def drafting(reports: Reports, answers: Iterable[Completion]) -> Drafting:
-    """What these answers show. Only positive evidence says `SEEN`; only a live report says `OFF`."""
+def effective(answers: Iterable[Completion]) -> bool | None:
+    """What answers say of how they were made: True if one says that a drafter was in use for it, False if each says that none
+    was, and why; else None."""
+    return together(_effective(dict(answer.claims)) for answer in answers)
+
+
+def _effective(claims: Mapping[str, Scalar]) -> bool | None:
+    types = claims.get(_EFFECTIVE)
+    if types is None:
+        return None
+    if is_on(types):
+        return True
+    return False if claims.get(_REASON) else None
+
+
+def together(said: Iterable[bool | None]) -> bool | None:
+    """True if any is, False if all are, else None."""
+    said = set(said)
+    return True if True in said else False if said == {False} else None
+
+
+def drafting(reports: Reports, answers: Iterable[Completion], said: bool | None = None) -> Drafting:
+    """What these answers show. Only positive evidence says `SEEN`; only a live report says `OFF` or `DECLINED`.
+
+    said: as `effective`, of answers that are no longer at hand.
+    """
     answers = list(answers)
     if any(map(drafts, answers)):
         return Drafting.SEEN
+    said = effective(a for a in answers if a.ok) if answers else said
+    if said:
+        return Drafting.SILENT
     live = [is_on(value) for where, value in reports if where in LIVE_REPORTS]
     if live and not any(live):
         return Drafting.OFF
+    if said is False:
+        return Drafting.DECLINED
     totals = [is_on(value) for where, value in reports if where.startswith(TOTALS)]
-    said = [*reports, *(claim for a in answers for claim in a.claims)]
-    claims = [is_on(value) for name, value in said if states(name, value)]
+    claimed = [*reports, *(claim for a in answers for claim in a.claims)]
+    claims = [is_on(value) for name, value in claimed if states(name, value)]
     return Drafting.SILENT if any(totals) or any(claims) else Drafting.UNKNOWN
 
 
@@ -95,6 +128,11 @@ def tokens_per_step(answers: Sequence[Completion]) -> float | None:
     emitted = sum(a.completion_tokens or 0 for a in counted)
     accepted = sum(a.accepted or 0 for a in counted)
     return emitted / (emitted - accepted) if emitted > accepted else None
+
+
+def without_drafts(state: Drafting) -> str:
+    """What to add to a pass that no drafted token is part of."""
+    return "no drafting on this server" if state is Drafting.OFF else f"drafting {state.value}"
 
 
 def why_inconclusive(state: Drafting) -> str:

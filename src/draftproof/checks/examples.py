@@ -16,6 +16,17 @@ LAW = (0.5, 0.25, 0.125, 0.0625, 0.0625)
 LIVE_OFF: tuple[tuple[str, Scalar], ...] = (("/props speculative.types", "none"), ("/slots speculative", False))
 LIVE_ON: tuple[tuple[str, Scalar], ...] = (("/props speculative.types", "none"), ("/slots speculative", True))
 
+DECLINED: tuple[tuple[str, Scalar], ...] = (
+    ("speculation.effective.types", '["none"]'),
+    ("speculation.reason", 'the rule "greedy" samples another law at temperatures above 0'),
+)
+"""What an answer of draftproof's server says that was made without speculation, against what the server does otherwise."""
+UNEXPLAINED: tuple[tuple[str, Scalar], ...] = (DECLINED[0], ("speculation.reason", ""))
+IN_USE: tuple[tuple[str, Scalar], ...] = (
+    ("speculation.effective.types", '["draft-simple"]'),
+    ("speculation.reason", ""),
+)
+
 
 def letter(token: int) -> str:
     return chr(ord("a") + token)

@@ -104,9 +104,11 @@ def quoted(text: str) -> str:
 
 
 def letter_names(probe: Probe) -> dict[int, str]:
-    """Token id to text, for a vocabulary small enough to be listed whole."""
-    row = probe.oracle(letters(probe, 4, 3))
-    return dict(zip(row.ids, row.texts, strict=True))
+    """The texts of a small vocabulary, whatever the values beside them; {} where the server does not list it."""
+    answer = probe.once([Ask(letters(probe, 4, 3), 1, probe.facts.max_alternatives, seed=0)])[0]
+    listed = [(a.id, a.text) for token in answer.tokens[:1] for a in token.alternatives or ()]
+    listed += [(token.id, token.text) for token in answer.tokens[:1]]
+    return {i: text for i, text in listed if i is not None}
 
 
 def _copy(probe: Probe) -> tuple[Prompt, str] | None:
@@ -132,9 +134,9 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
     if not is_chat(route) or isinstance(ask.prompt, str):
         return replace(ask, route=route)
     if is_small(probe):
-        if not probe.facts.max_alternatives:  # nothing tells the letters
-            return None
         names = letter_names(probe)
+        if not all(i in names for i in ask.prompt):
+            return None
         return replace(ask, route=route, prompt="".join(names.get(i, "") for i in ask.prompt))
     texts = (t for t in (REPEATING, *ORDINARY, COPIED) if probe.tokenize(t) == ask.prompt)
     text = next(texts, None)
@@ -144,13 +146,15 @@ def on_route(probe: Probe, ask: Ask, route: str) -> Ask | None:
 def forcing(probe: Probe, *, tokens: int, alternatives: int, temperature: float) -> list[Ask]:
     """Requests that make every known drafter draft, the surest last; send all, in this order.
 
+    A server that drafts only where that pays is told to draft all the same.
     The last two are the same forced copy twice (only where the server takes a grammar), so that `ngram-mod` has learnt it.
     """
     sampling = Sampling(temperature=temperature)
-    asks = [Ask(prompt, tokens, alternatives, sampling, seed=7) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
+    ask = Ask((), tokens, alternatives, sampling, seed=7, extra=probe.facts.drafting)
+    asks = [replace(ask, prompt=prompt) for prompt in (ordinary(probe, 1)[0], repeating(probe))]
     copied = _copy(probe)
     if copied:
         prompt, grammar = copied
-        copy = Ask(prompt, max(tokens, 48), alternatives, sampling, seed=7, grammar=grammar)
+        copy = replace(ask, prompt=prompt, max_tokens=max(tokens, 48), grammar=grammar)
         asks += [copy, replace(copy, seed=8)]  # another seed, another Ask: `Probe.once` sends both
     return asks

@@ -81,6 +81,13 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
     metavar="FILE",
     help="Evidence file; a new one here if not given.",
 )
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Go on from the audit whose evidence this is: the same server, more --effort or what was left undecided.",
+)
 @output_options
 def check(
     url: str,
@@ -96,6 +103,7 @@ def check(
     expect_speculation: str,
     dry_run: bool,
     out: Path | None,
+    resume: Path | None,
     outputs: Outputs,
 ) -> int:
     """Audit the server at URL: are its logprobs measurements, is its text the model's, does it tell the truth of itself?"""
@@ -114,6 +122,7 @@ def check(
             timeout=timeout,
             out=out,
             expect_speculation=Expectation(expect_speculation),
+            resume=resume,
         )
         report = _run(config, outputs, outputs.baseline(), dry_run=dry_run)
     return outputs.finish(report)

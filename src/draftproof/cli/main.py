@@ -16,6 +16,7 @@ from draftproof.cli.trouble import tell, tolerate_any_text
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "check": ("draftproof.cli.check", "Audit a running server: can its numbers be trusted?"),
     "compare": ("draftproof.cli.compare", "Are two servers, or one then and now, the same?"),
+    "watch": ("draftproof.cli.watch", "Audit lightly again and again; tell when a verdict changes."),
     "rejudge": ("draftproof.cli.rejudge", "Judge an evidence file again, offline."),
     "explain": ("draftproof.cli.explain", "What a check claims, how it decides, what it cannot see."),
     "serve": ("draftproof.cli.serve", "Serve a model: speculating, and with true logprobs for every token."),

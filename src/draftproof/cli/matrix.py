@@ -76,13 +76,21 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All runs of an experiment."""
+    """All runs of an experiment. Not every check need have been tried in every run."""
 
     effort: Effort
-    seed: int
-    repeats: int
-    checks: tuple[str, ...]
     runs: tuple[Run, ...]
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Those that were tried, in their order."""
+        tried = {check for run in self.runs for check in run.verdicts}
+        return tuple(c.name for c in all_checks() if c.name in tried)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Names of those that were audited."""
+        return tuple(dict.fromkeys(run.liar for run in self.runs))
 
     def wrong(self) -> list[str]:
         """Every verdict that is not as it must be; [] when the instrument behaves as stated."""
@@ -102,7 +110,7 @@ class Matrix:
 
     def _share(self, check: str, servers: Iterable[str]) -> Interval | None:
         names = set(servers)
-        said = [run.verdicts[check] for run in self.runs if run.liar in names]
+        said = [run.verdicts[check] for run in self.runs if run.liar in names and check in run.verdicts]
         return clopper_pearson(sum(v in _BAD for v in said), len(said), ERROR) if said else None
 
 
@@ -169,8 +177,25 @@ def run_matrix(
             for run in pool.map(run_one, *zip(*tasks, strict=True)):
                 runs.append(run)
                 done(run)
-    names = tuple(c.name for c in all_checks() if c.name in runs[0].verdicts)
-    return Matrix(effort, seed, repeats, names, tuple(runs))
+    return Matrix(effort, tuple(runs))
+
+
+def joined(old: Matrix, new: Matrix) -> Matrix:
+    """What both say; where both tried a check on a server with the same seed, what `new` says.
+
+    Raises UsageError for other efforts.
+    """
+    if old.effort is not new.effort:
+        raise UsageError(f"The result that is kept was made at effort {old.effort}, this one at {new.effort}.")
+    runs = {(run.liar, run.seed): run for run in old.runs}
+    for run in new.runs:
+        before = runs.get((run.liar, run.seed))
+        if before is not None:
+            codes = {check: said for check, said in before.codes.items() if check not in run.verdicts}
+            run = Run(run.liar, run.seed, {**before.verdicts, **run.verdicts}, {**codes, **run.codes})  # noqa: PLW2901
+        runs[run.liar, run.seed] = run
+    order = {server.name: n for n, server in enumerate((*HONEST, *LIARS))}
+    return Matrix(new.effort, tuple(sorted(runs.values(), key=lambda run: (order[run.liar], run.seed))))
 
 
 def as_document(matrix: Matrix) -> dict[str, Any]:
@@ -178,8 +203,6 @@ def as_document(matrix: Matrix) -> dict[str, Any]:
     return {
         "version": __version__,
         "effort": str(matrix.effort),
-        "seed": matrix.seed,
-        "repeats": matrix.repeats,
         "wrong": matrix.wrong(),
         "checks": {
             p.check: {"caught": _interval(p.caught), "false_alarms": _interval(p.alarms), "strays": _interval(p.strays)}
@@ -190,18 +213,19 @@ def as_document(matrix: Matrix) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> Matrix:
-    """The runs of a document, to be added up by what must fail now. Raises UsageError for a server that is no more."""
+    """The runs of a document, to be added up by what must fail now. Servers that are no more are left out."""
+    known = {server.name for server in (*HONEST, *LIARS)}
     runs = tuple(
         Run(
-            liar(run["server"]).name,
+            run["server"],
             run["seed"],
             {check: Verdict(said) for check, said in run["verdicts"].items()},
             {check: tuple(codes) for check, codes in run["codes"].items()},
         )
         for run in document["runs"]
+        if run["server"] in known
     )
-    names = tuple(c.name for c in all_checks() if runs and c.name in runs[0].verdicts)
-    return Matrix(Effort(document["effort"]), document["seed"], document["repeats"], names, runs)
+    return Matrix(Effort(document["effort"]), runs)
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:

@@ -112,7 +112,10 @@ def _load(given: dict[str, Any]) -> Served:
             head="draft-mtp" in (given["spec_type"] or ""),
             **{name: given[name] for name in _PASSED_ON},
         )
-        served = load_files(files, _defaults(given, has_draft=files.draft is not None), _say)
+        defaults = _defaults(given, has_draft=files.draft is not None)
+        if files.draft is None and "draft-simple" in defaults.speculation.types:
+            raise UsageError("draft-simple needs a draft model.", "Name one with -md.")
+        served = load_files(files, defaults, _say)
     template = given["chat_template_file"]
     return served if template is None else replace(served, template=_read(template))
 

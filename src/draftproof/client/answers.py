@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftproof.client.sse import Event, read_stream
+from draftproof.client.sse import Event, Stream, read_lines, read_stream
 from draftproof.client.tokens import missing_records
 from draftproof.client.wire import event_json, server_words
 from draftproof.core.ask import Ask, Completion, Scalar
@@ -103,7 +103,15 @@ class StreamError(Exception):
 
 def stream_objects(exchange: Exchange) -> Iterator[tuple[float, dict[str, Any]]]:
     """(seconds, object) of every event but [DONE]. Raises StreamError, and TargetError for a stream that breaks off."""
-    stream = read_stream(exchange)
+    return _objects(exchange, read_stream(exchange))
+
+
+def line_objects(exchange: Exchange) -> Iterator[tuple[float, dict[str, Any]]]:
+    """As `stream_objects` for a stream that has one object per line in place of events."""
+    return _objects(exchange, read_lines(exchange))
+
+
+def _objects(exchange: Exchange, stream: Stream) -> Iterator[tuple[float, dict[str, Any]]]:
     for event in stream.events:
         if event.data.strip() == "[DONE]":
             continue

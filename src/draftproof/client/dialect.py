@@ -59,17 +59,23 @@ class Description:
     context: int | None = None
     slots: int | None = None
     self_reports: tuple[tuple[str, Scalar], ...] = ()
+    drafting: tuple[tuple[str, Scalar], ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
 class Dialect(Protocol):
-    """One kind of server. `routes` that can generate, the best one first; `token_routes` take token ids as the prompt;
-    `batch_routes` take `Ask.count` > 1 and answer with consecutive seeds; `grammar_routes` take a grammar; `prompt_routes` can be
-    asked for the logprobs of the prompt's own tokens (`Ask.echo`, which they answer in `Completion.prompt`).
+    """One kind of server. `paths`: where it describes itself, beside /health and /v1/models.
+
+    `routes` that can generate, the best one first; `token_routes` take token ids as the prompt; `batch_routes` take `Ask.count` > 1
+    and answer with consecutive seeds; `grammar_routes` take a grammar; `prompt_routes` can be asked for the logprobs of the
+    prompt's own tokens (`Ask.echo`, which they answer in `Completion.prompt`).
     """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def paths(self) -> tuple[str, ...]: ...
 
     @property
     def routes(self) -> tuple[str, ...]: ...

@@ -6,9 +6,11 @@ import json
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from draftproof.client.locks import lock
 from draftproof.core.errors import EvidenceError, InstrumentError
 from draftproof.core.exchange import Attempt, Exchange
 
@@ -73,12 +75,19 @@ class JsonLinesSink:
         self._dirty = False
         self._gzip = zlib.compressobj(1, zlib.DEFLATED, _GZIP) if path.suffix == ".gz" else None
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = path.open("ab", buffering=0)
         except OSError as e:
             raise EvidenceError(
                 f"Cannot write the evidence file {path}: {e.strerror}.",
                 "Name a file in a folder that exists and is yours.",
             ) from e
+        if not lock(self._file):
+            self._file.close()
+            raise EvidenceError(
+                f"The evidence file {path} is being written by another audit.", "Name another one with --out."
+            )
+        with suppress(OSError):  # a device has nothing to cut off
+            self._file.truncate(0)
         self._flusher = threading.Thread(target=self._flush_regularly, args=(flush_s,), daemon=True)
         self._flusher.start()
 

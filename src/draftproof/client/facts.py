@@ -16,19 +16,8 @@ from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
 
-WELL_KNOWN = (
-    "/health",
-    "/props",
-    "/slots",
-    "/metrics",
-    "/v1/models",
-    "/version",
-    "/api/version",
-    "/get_model_info",
-    "/info",
-)
-_LAST_OF_MANY = "/v1/models"
-"""After it come the endpoints by which the plainest dialect, the last, tells one kind of server from another."""
+WELL_KNOWN = ("/health", "/v1/models")
+"""Asked of every server; then those where its kind describes itself (`Dialect.paths`)."""
 
 _KEY_REMEDY = "Give an API key that this server takes, by the name of its environment variable, with --api-key-env."
 
@@ -61,29 +50,41 @@ def connect(
     except BaseException:
         http.close()
         raise
-    return LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe = LiveProbe(http, dialect, facts, seed=seed, effort=effort, samples=samples)
+    probe.describes(survey)
+    return probe
 
 
 def take_survey(http: Http) -> Survey:
-    """Asks every well-known endpoint once, those that only one kind of server has not where another kind is recognised.
+    """Asks the well-known endpoints once each: those of all servers, then those of its kind, or of one kind after the other until
+    one is recognised.
 
-    One that fails is left out, unless it is the first: then nobody is there.
-    After one without any answer the rest are left out too: each would cost the wait for a restart.
+    One that fails is left out, unless it is the first: then nobody is there. After one without any answer the rest are left out
+    too: each would cost the wait for a restart.
     """
     answers: dict[str, Exchange] = {}
-    for path in WELL_KNOWN:
+    _ask(http, WELL_KNOWN, answers)
+    for dialect in [d for d in DIALECTS[:-1] if d.recognise(Survey(answers))][:1] or DIALECTS:
+        if not _ask(http, dialect.paths, answers) or dialect.recognise(Survey(answers)):
+            break
+    return Survey(answers)
+
+
+def _ask(http: Http, paths: Sequence[str], answers: dict[str, Exchange]) -> bool:
+    """Fills in the answers; False when the server does not answer any more."""
+    for path in paths:
+        if path in answers:
+            continue
         try:
             answers[path] = http.get(path)
         except TargetError as e:
             if not answers:
                 raise
             if isinstance(e, Unreachable):
-                break
+                return False
         else:
             _require_ready(http.url, answers[path])
-        if path == _LAST_OF_MANY and any(dialect.recognise(Survey(answers)) for dialect in DIALECTS[:-1]):
-            break
-    return Survey(answers)
+    return True
 
 
 def _require_ready(url: str, answer: Exchange) -> None:
@@ -124,5 +125,6 @@ def _described(http: Http, dialect: Dialect, evidence: str, survey: Survey) -> F
         reports_drafts=dialect.reports_drafts,
         prompt_routes=dialect.prompt_routes,
         uncached=dialect.uncached,
+        drafting=said.drafting,
         notes=said.notes,
     )

@@ -23,6 +23,7 @@ from draftproof.core.exchange import Attempt, Exchange
 
 _KEPT_OF_REFUSED_BODY = 1 << 16
 _READ = 1 << 16
+_LEAST_WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Limits:
     attempts: int = 6
     backoff_s: float = 0.25
     """Doubled after every attempt: 6 attempts wait 7.75 s in all, time for a small server to come back."""
+    waiting_s: float = 600.0
+    """The longest wait for a server that says it is asked too much, over all requests."""
     retry_after_s: float = 60.0
     """The longest Retry-After that is honoured; a server that asks for more is not asked again."""
 
@@ -89,6 +92,9 @@ class Http:
         self.sink = sink or NullSink()
         self.url = base_url(url)
         self.stopped = threading.Event()
+        self.waits, self.waited_s = 0, 0.0
+        """How often, and how long, the server had its client wait (429); waits at the same time count once."""
+        self._wait_until_s = 0.0
         self._connections = Connections(self.url, connect_s=self.limits.connect_s, silence_s=self.limits.silence_s)
         self._prefix = urlsplit(self.url).path
         self._numbered = threading.Lock()
@@ -243,7 +249,14 @@ class Http:
         backoff_s = self.limits.backoff_s * 2 ** (tried - 1)
         # A server that never answered is more likely absent than restarting: say so soon.
         most = self.limits.attempts if self._answered else min(2, self.limits.attempts)
-        if tried >= most or self.stopped.is_set():
+        if self.stopped.is_set():
+            return None
+        wait_s = _retry_after_s(trial.retry_after) if trial.status == 429 else None
+        if wait_s is not None:
+            # It says when to come again: what ends that is the time spent waiting, not the number of attempts.
+            longer_s = wait_s if tried < most else max(wait_s, _LEAST_WAIT_S)
+            return self._limited(longer_s) if wait_s <= self.limits.retry_after_s else None
+        if tried >= most:
             return None
         if trial.failure:
             if trial.kept and trial.failure.retry:
@@ -251,9 +264,29 @@ class Http:
                 return 0.0
             return backoff_s if trial.failure.retry else None
         if trial.status == 429:
-            wait_s = _retry_after_s(trial.retry_after)
-            return backoff_s if wait_s is None else wait_s if wait_s <= self.limits.retry_after_s else None
+            return self._limited(backoff_s)
         return backoff_s if trial.status == 503 else None
+
+    def _limited(self, wait_s: float) -> float:
+        """Books a wait that the server asked for. Raises BudgetSpent when all waits are too long, or longer than the budget."""
+        with self._numbered:
+            now = self.elapsed_s()
+            self.waited_s += max(0.0, now + wait_s - max(now, self._wait_until_s))
+            self._wait_until_s = max(self._wait_until_s, now + wait_s)
+            self.waits += 1
+            waited_s = self.waited_s
+        if waited_s > self.limits.waiting_s:
+            raise BudgetSpent(
+                f"The server limits the rate of requests (HTTP 429): {waited_s:.0f} s of waiting are more than "
+                f"{self.limits.waiting_s:.0f} s.",
+                "Lift the limit for this client, or come again later with --resume.",
+            )
+        if self.budget.seconds is not None and now + wait_s > self.budget.seconds:
+            raise BudgetSpent(
+                f"The server has its clients wait (HTTP 429) beyond the budget of {self.budget.seconds:g} seconds.",
+                "Allow more with --budget, or come again later with --resume.",
+            )
+        return wait_s
 
 
 def _foreign(body: bytes) -> str:

@@ -15,7 +15,7 @@ from draftproof.client.answers import (
     single,
     stream_objects,
 )
-from draftproof.client.tokens import content_records, legacy_records
+from draftproof.client.tokens import content_records, legacy_records, prompt_records
 from draftproof.client.wire import Field, answer_json
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.exchange import Exchange
@@ -23,7 +23,18 @@ from draftproof.core.tokens import TokenRecord
 
 COMPLETIONS = "/v1/completions"
 CHAT = "/v1/chat/completions"
+HIDDEN = "usage.reasoning_tokens"
 _CLAIMED = ("model", "system_fingerprint", "speculation", "ignored", "generation_settings")
+_DRAFTED = ("draft_n", "num_draft_tokens", "total_draft_tokens_count", "spec_num_proposed_drafts")
+_ACCEPTED = ("draft_n_accepted", "num_accepted_draft_tokens", "accepted_draft_tokens_count", "spec_num_correct_drafts")
+"""Drafts of one answer in the words of llama-server, vLLM, LM Studio, SGLang; `_COUNTED` is where they stand."""
+_COUNTED = (
+    ("timings",),
+    ("metrics", "speculative_decoding"),
+    ("stats",),
+    ("usage",),
+    ("sglext", "spec_tokens_details"),
+)
 
 
 def parse_openai(ask: Ask, exchange: Exchange) -> list[Completion]:
@@ -46,7 +57,8 @@ def _completion(
 ) -> Completion:
     counts = _counts(ask, body, field)
     entries = _entries(choice, field, legacy=ask.echo) or ()
-    echoed = _echoed(ask, entries, counts) if ask.echo else 0
+    prompt = prompt_records(ask, choice, field)
+    echoed = _echoed(ask, entries, counts) if ask.echo and not prompt else 0
     tokens = entries[echoed:]
     return Completion(
         single(ask, i),
@@ -55,10 +67,10 @@ def _completion(
         exchange.status or 0,
         text=_text(choice, field),
         tokens=tokens,
-        prompt=entries[:echoed],
-        token_ids=_ids(tokens),
+        prompt=prompt or entries[:echoed],
+        token_ids=_told_ids(choice, field) or _ids(tokens),
         finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
-        claims=claims_of(body),
+        claims=claims_of(body) + _hidden(body, field),
         **counts,
     )
 
@@ -81,7 +93,8 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             last = {**last, **body}
             for choice in field.objs(body.get("choices", []), "choices"):
                 partial = partials.setdefault(_index(choice), Partial())
-                partial.add(at_s, _text(choice, field), _entries(choice, field), None, wanted=ask.alternatives > 0)
+                text, entries, ids = _text(choice, field), _entries(choice, field), _told_ids(choice, field)
+                partial.add(at_s, text, entries, ids, wanted=ask.alternatives > 0)
                 partial.finish = field.text_or_none(choice.get("finish_reason"), "finish_reason") or partial.finish
     except StreamError as e:
         return refusal(ask, exchange, str(e))
@@ -96,9 +109,9 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             exchange.status or 0,
             text="".join(partial.texts),
             tokens=tuple(partial.tokens),
-            token_ids=_ids(tuple(partial.tokens)),
+            token_ids=tuple(partial.ids) if partial.has_ids else _ids(tuple(partial.tokens)),
             finish=partial.finish,
-            claims=claims_of(last),
+            claims=claims_of(last) + _hidden(last, field),
             arrivals=tuple(partial.arrivals),
             event_tokens=tuple(partial.event_tokens),
             **_counts(ask, last, field),
@@ -119,13 +132,44 @@ def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
     if ask.answers > 1:
         return {}
     usage = field.obj_or_none(body.get("usage"), "usage")
-    timings = field.obj_or_none(body.get("timings"), "timings")
+    generated = field.integer(usage.get("completion_tokens"), "usage.completion_tokens")
+    drafted, accepted = draft_counts(body, field)
     return {
         "prompt_tokens": field.integer(usage.get("prompt_tokens"), "usage.prompt_tokens"),
-        "completion_tokens": field.integer(usage.get("completion_tokens"), "usage.completion_tokens"),
-        "drafted": field.integer(timings.get("draft_n"), "timings.draft_n"),
-        "accepted": field.integer(timings.get("draft_n_accepted"), "timings.draft_n_accepted"),
+        "completion_tokens": None if generated is None else generated - reasoning_tokens(body, field),
+        "drafted": drafted,
+        "accepted": accepted,
     }
+
+
+def _hidden(body: Mapping[str, Any], field: Field) -> tuple[tuple[str, Scalar], ...]:
+    hidden = reasoning_tokens(body, field)
+    return ((HIDDEN, hidden),) if hidden else ()
+
+
+def reasoning_tokens(body: Mapping[str, Any], field: Field) -> int:
+    """How many of the tokens charged are hidden: they are no part of the text, nor of its logprobs."""
+    usage = field.obj_or_none(body.get("usage"), "usage")
+    details = field.obj_or_none(usage.get("completion_tokens_details"), "usage.completion_tokens_details")
+    return field.integer(details.get("reasoning_tokens"), "usage.completion_tokens_details.reasoning_tokens") or 0
+
+
+def draft_counts(body: Mapping[str, Any], field: Field) -> tuple[int | None, int | None]:
+    """(drafted, accepted) of an answer, wherever its server tells them; None for what it does not tell."""
+    drafted: int | None = None
+    accepted: int | None = None
+    for place in _COUNTED:
+        found: Mapping[str, Any] = body
+        for name in place:
+            found = field.obj_or_none(found.get(name), ".".join(place))
+        for names, is_accepted in ((_DRAFTED, False), (_ACCEPTED, True)):
+            for name in names:
+                value = field.integer(found.get(name), f"{'.'.join(place)}.{name}")
+                if is_accepted and accepted is None:
+                    accepted = value
+                elif not is_accepted and drafted is None:
+                    drafted = value
+    return drafted, accepted
 
 
 def _index(choice: Mapping[str, Any]) -> int:
@@ -155,3 +199,8 @@ def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -
 def _ids(tokens: tuple[TokenRecord, ...]) -> tuple[int, ...] | None:
     ids = tuple(t.id for t in tokens if t.id is not None)
     return ids if tokens and len(ids) == len(tokens) else None
+
+
+def _told_ids(choice: Mapping[str, Any], field: Field) -> tuple[int, ...] | None:
+    """vLLM's `return_token_ids`."""
+    return None if choice.get("token_ids") is None else field.ids(choice["token_ids"], "choices.token_ids")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,8 +19,12 @@ from draftproof.core.tokens import Alternative, TokenRecord
 
 _SEED = 0
 _NOISE_ALTERNATIVES = 50
+_MASS = 1e-3
 _REMEMBERED = 400_000
 """Alternatives kept over all remembered rows, about 50 MB."""
+
+_MOST_SEEDS = 40
+"""A server may say nothing of a token that is a piece of a character: the law is the same whatever token is drawn."""
 
 AskMany = Callable[[Iterable[Ask]], Iterator[Completion]]
 
@@ -52,10 +57,18 @@ class Oracle:
             return _worked_out(*self._known, [c for c in contexts if isinstance(c, tuple)], k)
         found = {context: self._recall(context, k) for context in contexts}
         unknown = [context for context, row in found.items() if row is None]
-        for context, answer in zip(unknown, self._ask_many(self._asks(unknown, k)), strict=True):
-            row = self._row(answer)
-            found[context] = row
-            self._remember(context, k, row)
+        for seed in range(_SEED, _SEED + _MOST_SEEDS):
+            silent = []
+            for context, answer in zip(unknown, self._ask_many(self._asks(unknown, k, seed)), strict=True):
+                if _is_silent(answer) and seed < _SEED + _MOST_SEEDS - 1:
+                    silent.append(context)
+                    continue
+                row = self._row(answer)
+                found[context] = row
+                self._remember(context, k, row)
+            unknown = silent
+            if not unknown:
+                break
         return [row for row in (found[context] for context in contexts) if row is not None]
 
     def noise(self, contexts: Sequence[Prompt], batches: Sequence[int]) -> float:
@@ -64,17 +77,21 @@ class Oracle:
 
     def _anew(self, context: Prompt) -> OracleRow:
         k = min(self._facts.max_alternatives, _NOISE_ALTERNATIVES)
-        return self._row(next(iter(self._ask_many([self._ask(context, k)]))))
+        for seed in range(_SEED, _SEED + _MOST_SEEDS):
+            answer = next(iter(self._ask_many([self._ask(context, k, seed)])))
+            if not _is_silent(answer):
+                break
+        return self._row(answer)
 
-    def _asks(self, contexts: Sequence[Prompt], k: int) -> Iterator[Ask]:
+    def _asks(self, contexts: Sequence[Prompt], k: int, seed: int) -> Iterator[Ask]:
         """As few requests as the server allows."""
         most = self._facts.batch_prompts
         for start in range(0, len(contexts), most):
             some = contexts[start : start + most]
-            yield replace(self._ask(some[0], k), also=tuple(some[1:]))
+            yield replace(self._ask(some[0], k, seed), also=tuple(some[1:]))
 
-    def _ask(self, context: Prompt, k: int) -> Ask:
-        return Ask(context, max_tokens=1, alternatives=k, seed=_SEED)
+    def _ask(self, context: Prompt, k: int, seed: int) -> Ask:
+        return Ask(context, max_tokens=1, alternatives=k, seed=seed)
 
     def _row(self, answer: Completion) -> OracleRow:
         if answer.error is not None:
@@ -83,7 +100,7 @@ class Oracle:
             )
         if not answer.tokens:
             raise TargetError("The server gave no logprobs for a single token.", exchange=answer.exchange)
-        return oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary)
+        return lawful(oracle_row(answer.tokens[0], answer.exchange, self._facts.vocabulary))
 
     def _recall(self, context: Prompt, k: int) -> OracleRow | None:
         with self._lock:
@@ -100,6 +117,11 @@ class Oracle:
             while self._held > _REMEMBERED and len(self._rows) > 1:
                 (old, _), dropped = self._rows.popitem(last=False)
                 self._held -= len(dropped.ids) + len(old)
+
+
+def _is_silent(answer: Completion) -> bool:
+    """Whether a token came, whose text is no whole character, without its logprobs."""
+    return answer.error is None and not answer.tokens and answer.text.endswith("\ufffd")
 
 
 def _worked_out(
@@ -137,4 +159,16 @@ def oracle_row(token: TokenRecord, exchange: int, vocabulary: int | None) -> Ora
         logprobs=tuple(a.logprob for a in listed if a.logprob is not None),
         exchange=exchange,
         complete=vocabulary is not None and len({a.id for a in listed if a.id is not None}) == vocabulary,
+    )
+
+
+def lawful(row: OracleRow) -> OracleRow:
+    """The row, to be held against answers. Raises TargetError when its values cannot be log-probabilities."""
+    mass = math.fsum(math.exp(min(x, 1.0)) for x in row.logprobs)
+    if mass <= 1 + _MASS:
+        return row
+    raise TargetError(
+        f"What the server gives for a single token are no log-probabilities: the probabilities add to {mass:.3f}.",
+        "Nothing can be held against them. See logprobs/well_formed.",
+        row.exchange,
     )

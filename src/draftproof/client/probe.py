@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import random
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from draftproof.client.dialect import Dialect
+from draftproof.client.dialect import Dialect, Survey
 from draftproof.client.http import Http
 from draftproof.client.oracle import Oracle
 from draftproof.client.pipeline import in_order
+from draftproof.client.replay import Replay
+from draftproof.client.watch import Observed, Watch, likely, two_laws
 from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
@@ -20,7 +22,10 @@ from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow
 
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
-_SEEDS = 1 << 30
+_AGAIN = 8
+_BLOCK = 1 << 22
+_BLOCKS = 1 << 9
+"""Blocks of seeds, together all of [0, 2**31)."""
 
 
 class LiveProbe:
@@ -52,13 +57,26 @@ class LiveProbe:
         self._answered: dict[Ask, Completion] = {}
         self._streams: dict[Ask, list[Completion]] = {}
         self._texts: dict[str, tuple[int, ...] | None] = {}
-        self._next_seed = random.Random(seed).randrange(1, _SEEDS)
+        self.watch = Watch()
+        self.describing: tuple[str, ...] = ()
+        """Endpoints by which the server names its build."""
+        self.replay = Replay()
+        """Answers that need not be asked for; set it before the first check."""
+        self._seed = seed
+        self._purpose = ""
+        self._taken: dict[str, int] = {}
+        self._next: dict[str, int] = {}
         self._oracle = Oracle(self.ask_many, facts)
 
     @property
     def requests(self) -> int:
         """Sent so far, those that the facts took included; a batch is one."""
         return self.http.requests
+
+    def begin(self, check: str) -> None:
+        """What is asked from here on is asked for `check`."""
+        self._purpose = check
+        self.replay.begin(check)
 
     def ask(self, ask: Ask) -> Completion:
         """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
@@ -89,7 +107,8 @@ class LiveProbe:
         have = self._streams.setdefault(replace(ask, seed=None), [])
         if len(have) < n:
             more = n - len(have)
-            have += self.ask_many([replace(ask, seed=self.seeds(more)[0], count=more)])
+            seed = self._seeds(more, repr(replace(ask, seed=None)))[0]
+            have += self.ask_many([replace(ask, seed=seed, count=more)])
         return have[:n]
 
     def know(self, model: KnownModel, seen: OracleRow | None) -> None:
@@ -120,11 +139,23 @@ class LiveProbe:
 
     def seeds(self, n: int) -> range:
         """n consecutive seeds in [1, 2**31) that no earlier call was given. Raises InstrumentError when they are used up."""
+        return self._seeds(n, self._purpose)
+
+    def _seeds(self, n: int, purpose: str) -> range:
+        """Each purpose has a block of its own, chosen by its name and the audit's seed: an audit that asks more than an earlier one
+        asks for the same in the same places.
+        """
         with self._lock:
-            start = self._next_seed
-            if start + n > 2 * _SEEDS:
+            if purpose not in self._next:
+                block = zlib.crc32(f"{self._seed} {purpose}".encode()) % _BLOCKS
+                while block in self._taken.values():
+                    block = (block + 1) % _BLOCKS
+                self._taken[purpose] = block
+                self._next[purpose] = block * _BLOCK + 1
+            start = self._next[purpose]
+            if start + n > (self._taken[purpose] + 1) * _BLOCK:
                 raise InstrumentError(f"There are no {n:,} unused seeds left.", "Split the audit.")
-            self._next_seed = start + n
+            self._next[purpose] = start + n
         return range(start, start + n)
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -139,6 +170,29 @@ class LiveProbe:
         exchange = self.http.get(path)
         return exchange.answer if exchange.status is not None and 200 <= exchange.status < 300 else None
 
+    def observed(self) -> Observed:
+        """What all answers so far show of the server. Asks for its description once more, and where the same request had two
+        laws, for that a few times. Raises TargetError when it does not answer.
+        """
+        for path in self.describing:
+            self._describes_itself(self.http.get(path))
+        ask = self.watch.suspicious()
+        rows = [] if ask is None else [likely(self._ask_anew(ask)[0]) for _ in range(_AGAIN)]
+        gap = two_laws([row for row in rows if row])
+        return Observed(self.watch.identities, gap, self.http.waits, self.http.waited_s)
+
+    def describes(self, survey: Survey) -> None:
+        """What the server said of itself, to be compared with what it says later: of the endpoints that name its build."""
+        for path, exchange in survey.answers.items():
+            if self._describes_itself(exchange):
+                self.describing = (*self.describing, path)
+
+    def _describes_itself(self, exchange: Exchange) -> bool:
+        build = self.dialect.describe(Survey({exchange.path: exchange})).build
+        if build:
+            self.watch.claim(f"build by {exchange.path}", build)
+        return bool(build)
+
     def close(self) -> None:
         """Ends connections and waits; the evidence stays open."""
         self.http.close()
@@ -150,6 +204,8 @@ class LiveProbe:
         self.close()
 
     def _routed(self, ask: Ask) -> Ask:
+        if self.facts.stream_only and not ask.stream:
+            ask = replace(ask, stream=True)
         if ask.route is not None:
             return ask
         takes_ids = isinstance(ask.prompt, str)
@@ -190,7 +246,13 @@ class LiveProbe:
         if self.fields:
             ask = replace(ask, extra=(*ask.extra, *self.fields))
         call = self.dialect.call(ask, ask.route or "")
-        return self.dialect.parse(ask, self._post(call.path, call.body))
+        answers = self.dialect.parse(ask, self._post(call.path, call.body))
+        self.watch.saw(answers)
+        return answers
+
+    def _ask_anew(self, ask: Ask) -> list[Completion]:
+        call = self.dialect.call(ask, ask.route or "")
+        return self.dialect.parse(ask, self.http.post(call.path, call.body))
 
     def _post(self, path: str, body: bytes) -> Exchange:
-        return self.http.post(path, body)
+        return self.replay.take(path, body) or self.http.post(path, body)

@@ -1,4 +1,4 @@
-"""Server-sent events out of a recorded stream, with the time at which each was complete."""
+"""Server-sent events, or lines, out of a recorded stream, with the time at which each was complete."""
 
 from __future__ import annotations
 
@@ -59,6 +59,22 @@ def read_stream(exchange: Exchange) -> Stream:
             events.append(Event("\n".join(data), name or "message", clock.at(end)))
         data, name, size, start = [], "", 0, end
     return Stream(tuple(events), exchange.answer[start:])
+
+
+def read_lines(exchange: Exchange) -> Stream:
+    """The lines of an answer that are not empty, each an event; the last one may lack its line break."""
+    clock = _Clock(exchange.answer, exchange.events)
+    events: list[Event] = []
+    whole = 0
+    for line, end in _lines(exchange.answer):
+        whole = end
+        if line.strip():
+            events.append(Event(line, "message", clock.at(end)))
+    rest = exchange.answer[whole:]
+    if rest.rstrip().endswith("}"):
+        events.append(Event(rest, "message", clock.at(len(exchange.answer))))
+        rest = ""
+    return Stream(tuple(events), rest)
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:

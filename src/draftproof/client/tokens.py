@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftproof.client.wire import Field
+from draftproof.core.ask import Ask
 from draftproof.core.tokens import Alternative, TokenRecord
 
 
@@ -80,6 +81,44 @@ def _legacy_alternatives(listed: object, field: Field) -> tuple[Alternative, ...
         Alternative(None, text, field.number(value, "top_logprobs"))
         for text, value in field.obj(listed, "top_logprobs").items()
     )
+
+
+def prompt_records(ask: Ask, choice: Mapping[str, Any], field: Field) -> tuple[TokenRecord, ...]:
+    """The shape of vLLM's prompt_logprobs: per token of the prompt an object of its own id and the likeliest ones, the first null.
+
+    Ids are left out, as its lists of alternatives for generated tokens have none. () where there is no such list.
+    """
+    listed = choice.get("prompt_logprobs")
+    if listed is None:
+        return ()
+    if not isinstance(listed, list):
+        raise field.wrong("prompt_logprobs", listed, "a list")
+    told = choice.get("prompt_token_ids")
+    ids = [None] * len(listed) if told is None else list(field.ids(told, "prompt_token_ids"))
+    if len(ids) != len(listed):
+        raise field.wrong("prompt_token_ids", told, f"a list of {len(listed)}, as many as there are prompt_logprobs")
+    records = [_prompt_record(own, entries, field) for own, entries in zip(ids, listed, strict=True)]
+    rest = "".join(r.text for r in records[1:])
+    if records and not records[0].text and isinstance(ask.prompt, str) and ask.prompt.endswith(rest):
+        records[0] = TokenRecord(None, ask.prompt.removesuffix(rest), None, None, None)
+    return tuple(records)
+
+
+def _prompt_record(own: int | None, entries: object, field: Field) -> TokenRecord:
+    """`own` is the token's id; where it is not told, the token comes first."""
+    if entries is None:
+        return TokenRecord(None, "", None, None, None)
+    found = field.obj(entries, "prompt_logprobs")
+    values = {}
+    for key, value in found.items():
+        entry = field.obj(value, "prompt_logprobs")
+        named = field.text_or_none(entry.get("decoded_token"), "decoded_token") or ""
+        values[key] = Alternative(None, named, field.number(entry.get("logprob"), "logprob"))
+    name = next(iter(values), "") if own is None else str(own)
+    if name not in values:
+        raise field.wrong("prompt_logprobs", list(values)[:5], f"an object with the prompt's own token {name!r}")
+    mine = values[name]
+    return TokenRecord(None, mine.text, None, mine.logprob, tuple(values.values()))
 
 
 def missing_records(text: str, ids: tuple[int, ...] | None) -> tuple[TokenRecord, ...]:

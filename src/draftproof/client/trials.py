@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,8 @@ import numpy as np
 from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
-from draftproof.client.oracle import oracle_row
+from draftproof.client.openai_wire import HIDDEN
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError, Unreachable
 from draftproof.core.facts import Facts
@@ -26,6 +29,8 @@ _SEED = (1 << 31) + 4096
 """Above every seed that a probe hands out, so that no check meets a seed again."""
 _TOKENS = 6
 _SINGLES = 4
+_NOT_WHOLE = (400, 405, 422, 501)
+"""What a server says that streams only, and that is asked for a whole answer."""
 _DRAWN, _DRAWN_TOKENS = 8, 16
 _PROMPTS = 64
 """Prompts per request to a model of a few letters; of others as many as there are slots, so that none waits for long."""
@@ -37,6 +42,8 @@ _CHANCE = 1e-4
 _MOST_COUPLED = 16
 _SAME_LAW = 0.5
 """Nats by which one context's value may move in a batch; the laws of two contexts differ by more."""
+_MOST_SILENT = 40
+"""Seeds tried for a token that is a whole character."""
 
 
 def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]:
@@ -51,6 +58,8 @@ def try_out(http: Http, dialect: Dialect, facts: Facts) -> tuple[Dialect, Facts]
     trials.prompts()
     trials.grammar()
     trials.coupling()
+    trials.drafting()
+    trials.pace()
     return trials.dialect, trials.facts
 
 
@@ -62,6 +71,7 @@ class _Trials:
         self.prompt: Prompt = _PROMPT
         self.row: OracleRow | None = None
         self.texts: list[str] = []
+        self.took_s: dict[int, list[float]] = {}
         self.route = dialect.routes[0]
 
     def ask(self, ask: Ask) -> list[Completion]:
@@ -69,10 +79,17 @@ class _Trials:
         server that needed more than that once is not worth waiting for thirty times.
         """
         route = ask.route or self.route
+        if self.facts.stream_only:
+            ask = replace(ask, stream=True)
         call = self.dialect.call(ask, route)
         began = time.monotonic()
         try:
-            return self.dialect.parse(ask, self.http.post(call.path, call.body))
+            answers = self.dialect.parse(ask, self.http.post(call.path, call.body))
+            if len(answers) == 1 and answers[0].error is None:
+                self.took_s.setdefault(ask.max_tokens, []).append(time.monotonic() - began)
+            if any(name == HIDDEN for answer in answers for name, _ in answer.claims):
+                self.learn(hidden_tokens=True)
+            return answers
         except Unreachable:
             raise
         except TargetError as e:
@@ -88,9 +105,11 @@ class _Trials:
 
     def routes(self) -> None:
         """Which routes generate, which of them give logprobs, and how many alternatives the best one gives."""
-        best, *others = self.dialect.routes
-        answers = {best: self._logprobs(best, self._ladder())}
-        answers |= {route: self._logprobs(route, (5, 1)) for route in others}
+        best = self.dialect.routes[0]
+        answers = self._all_routes()
+        if all(answer.status in _NOT_WHOLE for answer in answers.values()):
+            self.learn(stream_only=True)
+            answers = self._all_routes()
         answering = [route for route, answer in answers.items() if answer.error is None]
         if not answering:
             raise _nothing_generates(self.http.url, tuple(answers.values()))
@@ -103,11 +122,16 @@ class _Trials:
         self.route = (giving or answering)[0]
         self.learn(routes=tuple(giving), max_alternatives=_alternatives(answers[self.route]))
 
+    def _all_routes(self) -> dict[str, Completion]:
+        best, *others = self.dialect.routes
+        answers = {best: self._logprobs(best, self._ladder())}
+        return answers | {route: self._logprobs(route, (5, 1)) for route in others}
+
     def _logprobs(self, route: str, ladder: Sequence[int]) -> Completion:
         """The answer with the longest list of alternatives that the route gives, else one without, else a refusal."""
         best: Completion | None = None
         for asked in ladder:
-            answer = self._without_refused_fields(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
+            answer = self._first_whole_token(Ask(_PROMPT, 1, alternatives=asked, seed=_SEED, route=route))
             if answer.error is None and _alternatives(answer):
                 return answer
             if best is None or (answer.error is None and (best.error is not None or answer.tokens)):
@@ -119,19 +143,30 @@ class _Trials:
             best = self.ask(Ask(_PROMPT, 1, seed=_SEED, route=route))[0]
         return best
 
+    def _first_whole_token(self, ask: Ask) -> Completion:
+        """The answer of the first seed whose token is a whole character: of pieces a server may give no logprobs."""
+        answer = self._without_refused_fields(ask)
+        for seed in range(_SEED + 1, _SEED + _MOST_SILENT):
+            if answer.error is not None or answer.tokens or not answer.text.endswith("\ufffd"):
+                break
+            answer = self.ask(replace(ask, seed=seed))[0]
+        return answer
+
     def _without_refused_fields(self, ask: Ask) -> Completion:
         """Asks again with fewer fields where the server refuses the request, and goes on so when that helps."""
         answer = self.ask(ask)[0]
-        plainer = self.dialect.plainer() if answer.status in (400, 422) else None
-        if plainer is None:
-            return answer
-        full, self.dialect = self.dialect, plainer
-        again = self.ask(ask)[0]
-        if again.error is not None:
-            self.dialect = full
-            return answer
-        self.note("The server refuses sampler fields that OpenAI's API does not have; its own defaults may act.")
-        return again
+        full, plainer = self.dialect, self.dialect.plainer()
+        while answer.status in (400, 422) and plainer is not None:
+            self.dialect = plainer
+            again = self.ask(ask)[0]
+            if again.error is None:
+                self.note(
+                    "The server refuses sampler fields that OpenAI's API does not have; its own defaults may act."
+                )
+                return again
+            plainer = plainer.plainer()
+        self.dialect = full
+        return answer
 
     def _ladder(self) -> Sequence[int]:
         vocabulary = self.facts.vocabulary
@@ -152,13 +187,14 @@ class _Trials:
                 ids = None
         if not ids:
             return
-        answer = self.ask(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))[0]
+        answer = self._first_whole_token(Ask(ids, 1, alternatives=self.facts.max_alternatives, seed=_SEED))
         if answer.error is not None:
             return
         self.prompt = ids
         self.learn(token_prompts=True, token_ids=answer.token_ids is not None)
         if answer.tokens and answer.tokens[0].alternatives:
-            self.row = oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary)
+            with suppress(TargetError):  # values that are no logprobs: checks say so
+                self.row = lawful(oracle_row(answer.tokens[0], answer.exchange, self.facts.vocabulary))
 
     def repetition(self) -> None:
         """Whether a seed gives its text again, and whether a batch gives the texts of its seeds: the first ones and the last."""
@@ -175,7 +211,7 @@ class _Trials:
             len(self.texts) < len(tried)
             or len(set(self.texts)) == 1
             or self.route not in self.dialect.batch_routes
-            or (self.facts.slots == 1)
+            or (self.facts.slots == 1 or self.facts.stream_only)
         ):
             return
         batch = self.ask(replace(ask, count=n))
@@ -186,11 +222,20 @@ class _Trials:
                 f"A batch of {n} does not give the texts of single requests with the same seeds; batches are not used."
             )
 
+    def pace(self) -> None:
+        """How long a request takes, and a token, by the answers so far."""
+        one, more = (self.took_s.get(tokens) for tokens in (1, _TOKENS))
+        if one:
+            self.learn(request_s=round(statistics.median(one), 6))
+        if one and more:
+            self.learn(token_s=round(max(0.0, statistics.median(more) - statistics.median(one)) / (_TOKENS - 1), 6))
+
     def prompts(self) -> None:
         """Whether one request may carry several prompts, each answered as if it were alone: two of them, by their first laws."""
         prompts: tuple[Prompt, ...] = (self.prompt * 2, self.prompt)
         most = _PROMPTS if (self.facts.vocabulary or _PROMPTS + 1) <= _PROMPTS else min(self.facts.slots or 1, 8)
-        if most < 2 or self.route not in self.dialect.batch_routes or self.route.endswith("chat/completions"):
+        takes_many = self.route in self.dialect.batch_routes and not self.route.endswith("chat/completions")
+        if most < 2 or self.facts.stream_only or not takes_many:
             return
         one = Ask(self.prompt, 1, alternatives=self.facts.max_alternatives, seed=_SEED)
         together = [_values(answer) for answer in self.ask(replace(one, prompt=prompts[0], also=prompts[1:]))]
@@ -221,6 +266,18 @@ class _Trials:
         answer = self.ask(Ask(self.prompt, tokens, seed=_SEED + other, grammar=grammar))[0]
         together = answer.text and (answer.text.startswith(forced) or forced.startswith(answer.text))
         self.learn(grammar=bool(answer.error is None and together))
+
+    def drafting(self) -> None:
+        """Whether requests may hold the field that has the server draft where that does not pay."""
+        if not self.facts.drafting:
+            return
+        ((name, value),) = self.facts.drafting
+        answer = self.ask(Ask(self.prompt, _TOKENS, seed=_SEED, extra=self.facts.drafting))[0]
+        if answer.error is not None:
+            self.learn(drafting=())
+            self.note(f"The server says that it adapts its drafts, but refuses {name}={value}: {answer.error}")
+            return
+        self.note(f"The server drafts only where that pays; requests that must draft say {name}={json.dumps(value)}.")
 
     def coupling(self) -> None:
         """Whether first tokens are the ones that the known random number generator selects from the server's own law."""

@@ -19,7 +19,10 @@ class Facts:
     (1 = no batches), `batch_prompts` how many prompts it may carry, `batch_draws` how many times the same one without a seed,
     drawn anew each time. `coupling` names the random number generator whose draws are known for a seed ("" = none).
     `prompt_routes` can be asked for the prompt's own logprobs (`Ask.echo`); whether they come was not tried.
-    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew.
+    `stream_only`: refuses whole answers. `hidden_tokens`: answers are charged for reasoning tokens that are not shown.
+    `uncached` is what `Ask.extra` must hold to have the whole prompt worked out anew; `drafting`, to have the server draft
+    even where it would rather not because that does not pay.
+    `request_s` is how long a request for one token took, `token_s` each further token.
     `countable` names the known little model that the server was recognised to serve ("" = none).
     """
 
@@ -43,7 +46,12 @@ class Facts:
     batch_draws: int = 1
     grammar: bool = False
     prompt_routes: tuple[str, ...] = ()
+    stream_only: bool = False
+    hidden_tokens: bool = False
     uncached: tuple[tuple[str, Scalar], ...] = ()
+    drafting: tuple[tuple[str, Scalar], ...] = ()
     coupling: str = ""
     countable: str = ""
+    request_s: float | None = None
+    token_s: float | None = None
     notes: tuple[str, ...] = field(default=())

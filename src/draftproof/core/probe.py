@@ -77,6 +77,10 @@ class Probe(Protocol):
     samples: int | None
     """What the user asked for with `--samples`; None leaves it to the effort."""
 
+    def begin(self, check: str) -> None:
+        """What is asked from here on is asked for `check`: its seeds do not depend on what other checks took."""
+        ...
+
     def ask(self, ask: Ask) -> Completion:
         """One answer; a refusal (4xx/5xx) is a Completion with `error`. Raises TargetError when there is no usable answer."""
         ...
@@ -122,7 +126,7 @@ class Probe(Protocol):
         ...
 
     def seeds(self, n: int) -> range:
-        """n consecutive seeds that no earlier call of this audit was given."""
+        """n consecutive seeds that no earlier call of this audit was given, for one check always the same ones."""
         ...
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:

@@ -85,6 +85,8 @@ class Judgement:
     tables: tuple[Table, ...] = ()
     missing: str = ""
     """For an inconclusive verdict: what it would need to decide (samples, a capability, drafting)."""
+    more: int = 0
+    """About how many samples more that is, where it is samples."""
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class AnswerLaws:
     def laws(self, prefixes: Sequence[Context]) -> tuple[Law, list[bool]]:
         """float64[n, vocab]: the law after each answer so far; and whether rounding cannot change what the samplers keep there.
 
-        With XTC the mixture over its coin. With mirostat every shorter prefix must be possible.
+        With XTC the mixture over its coin. With mirostat there is none (rows of NaN) after a token that cannot come.
         """
         needed = dict.fromkeys(prefixes)
         if self._sampling.mirostat:
@@ -61,6 +61,8 @@ class AnswerLaws:
         s = self._sampling
         if s.mirostat and prefix:
             before = TokenLaw.of(self._found[prefix[:-1]][0])
+            if not before.at(prefix[-1]) > 0:
+                return np.full(row.size, np.nan), False
             self._mu[prefix] = mirostat.next_mu(self._mu[prefix[:-1]], before, prefix[-1], s)
         law = self._constrained(prefix, row)
         if not self._cuts:

@@ -46,6 +46,8 @@ LIARS: tuple[Liar, ...] = (
 
 NOT_ALONE: Mapping[str, str] = {
     "self_report/speculation_observed": "it tells whether drafting was seen, and never fails",
+    "sampling/structure": "without a grammar, which the tables lack, a doubled block is also no greedy choice",
+    "sampling/unchanged": "what changes under speculation also departs from the one-token law, which other checks hold it against",
     "self_report/acceptance_rule": "it names the rule of acceptance, and never fails",
 }
 """Why a check has no liar that it alone must fail on."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from draftproof.core.chain import Chain
 from draftproof.engine.backend import Rows
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation, Job
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
 from draftproof.liars.liar import Liar
+from draftproof.liars.parameters import shaping
 
 _LONG = 20
 """Answers of more tokens than this are touched."""
@@ -63,13 +63,10 @@ class _SharedSampler(Unhurried):
 
     def _judge(self, rows: Rows) -> list[Emitted]:
         mates = [g for g in self._served if g is not self and not g.finish and g.job.sampling.top_k == 1]
-        asked = self._shaper.chain
-        if mates and self.job.max_tokens > _LONG:
-            self._shaper.chain = Chain(replace(asked.sampling, temperature=0.0))
-        try:
+        if not mates or self.job.max_tokens <= _LONG:
             return super()._judge(rows)
-        finally:
-            self._shaper.chain = asked
+        with shaping(self._shaper, replace(self.job.sampling, temperature=0.0)):
+            return super()._judge(rows)
 
 
 class _AfterLong(Generation):
@@ -126,7 +123,8 @@ FAMILY: tuple[Liar, ...] = (
         "warm-cache",
         "gives other numbers for a prompt that it still holds",
         "https://github.com/ggml-org/llama.cpp/issues/7594",
-        ("randomness/history", "randomness/concurrency"),
+        ("randomness/history",),
+        {"randomness/concurrency": "the same fault, where the slot that a request gets holds its prompt"},
         generation=_Warm,
     ),
     Liar(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,16 @@ from draftproof.engine.shape import Shaper
 from draftproof.liars.liar import Liar
 
 
+@contextmanager
+def shaping(shaper: Shaper, sampling: Sampling) -> Iterator[None]:
+    """The shaper follows other settings meanwhile."""
+    asked, shaper.chain = shaper.chain, Chain(sampling)
+    try:
+        yield
+    finally:
+        shaper.chain = asked
+
+
 class _Forgetful(Shaper):
     """Shapes by `elsewhere` before the position `until`, and as asked from there on."""
 
@@ -28,11 +39,8 @@ class _Forgetful(Shaper):
     def law(self, logits: NDArray[Any], leading: Leading | None = None) -> TokenLaw:
         if len(self.context) >= self.until:
             return super().law(logits, leading)
-        asked, self.chain = self.chain, Chain(self.elsewhere)
-        try:
+        with shaping(self, self.elsewhere):
             return super().law(logits)
-        finally:
-            self.chain = asked
 
 
 def forgetting(change: Callable[[Sampling], Sampling]) -> type[Generation]:
@@ -57,9 +65,11 @@ def _no_penalties(s: Sampling) -> Sampling:
 
 
 def _ignores(name: str, what: str, report: str, fails: tuple[str, ...], change: Callable[[Sampling], Sampling]) -> Liar:
-    hot = {"sampling/distribution": "few samples at temperature 0.7 are drawn, and few of them have a known law"}
+    also = {"sampling/unchanged": "the same fault, where its settings meet it"}
+    if name == "temperature-ignored":
+        also["sampling/distribution"] = "few samples at temperature 0.7 are drawn, and few of them have a known law"
     story = f"applies {what} to tokens that were not drafted only"
-    return Liar(name, story, report, fails, hot if name == "temperature-ignored" else {}, generation=forgetting(change))
+    return Liar(name, story, report, fails, also, generation=forgetting(change))
 
 
 FAMILY: tuple[Liar, ...] = (

@@ -77,7 +77,8 @@ FAMILY: tuple[Liar, ...] = (
         "breaks-with-logprobs",
         "answers 500 when it drafts and logprobs are asked for",
         "https://github.com/vllm-project/vllm/pull/30059",
-        ("logprobs/presence", "logprobs/encoding", "sampling/parameters"),
+        ("logprobs/presence", "logprobs/encoding"),
+        {"sampling/parameters": "it is told of the 500s, where it asks before it gives up"},
         retell=_breaks,
     ),
     Liar(

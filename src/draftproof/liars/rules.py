@@ -22,13 +22,20 @@ from draftproof.liars.liar import Liar
 _SYNTHETIC = 0.6
 _EPSILON, _DELTA = 0.3, 0.09
 _BIASED = ("sampling/distribution",)
+_GROSS = (*_BIASED, "sampling/temperature", "sampling/unchanged")
+"""What so few samples as those of a quick audit show for certain."""
 
 
 _CONSEQUENCES = {
+    "sampling/unchanged": "what is drawn differs from what is drawn without speculation, as far as few samples show it",
     "sampling/temperature": "a rule that prefers likely tokens draws as if it were colder",
     "sampling/parameters": "a rule that lets pass what p excludes lets pass what top-k 1 and min-p exclude",
     "logprobs/well_formed": "a rule that lets pass what p excludes lets pass what top-k excludes",
 }
+
+
+def _besides(fails: tuple[str, ...]) -> dict[str, str]:
+    return {check: why for check, why in _CONSEQUENCES.items() if check not in fails}
 
 
 def judged(decide: Decide) -> type[Generation]:
@@ -86,10 +93,10 @@ def _always(p: TokenLaw, x: int, q: TokenLaw | None, coin: Coin, position: int) 
     return Decision(x, accepted=True)
 
 
-def _wrong(name: str, wrong: str, report: str) -> Liar:
+def _wrong(name: str, wrong: str, report: str, fails: tuple[str, ...] = _BIASED) -> Liar:
     """A rule that `draftproof prove` knows to be wrong."""
     known = next(w for w in WRONG if w.name == wrong)
-    return Liar(name, known.summary, report, _BIASED, _CONSEQUENCES, generation=judged(known.rule.decide))
+    return Liar(name, known.summary, report, fails, _besides(fails), generation=judged(known.rule.decide))
 
 
 def _drafter(name: str, wrong: str, report: str) -> Liar:
@@ -97,12 +104,12 @@ def _drafter(name: str, wrong: str, report: str) -> Liar:
     return Liar(name, known.summary, report, _BIASED, _CONSEQUENCES, generation=drafted(known.draft))
 
 
-def _rule(name: str, story: str, report: str, decide: Decide) -> Liar:
-    return Liar(name, story, report, _BIASED, _CONSEQUENCES, generation=judged(decide))
+def _rule(name: str, story: str, report: str, decide: Decide, fails: tuple[str, ...] = _BIASED) -> Liar:
+    return Liar(name, story, report, fails, _besides(fails), generation=judged(decide))
 
 
 FAMILY: tuple[Liar, ...] = (
-    _wrong("draft-top", "draft top", "https://github.com/ggml-org/llama.cpp/issues/29975"),
+    _wrong("draft-top", "draft top", "https://github.com/ggml-org/llama.cpp/issues/29975", _GROSS),
     _wrong("rank-residual", "rank residual", "https://github.com/ggml-org/llama.cpp/issues/29975"),
     _wrong("no-residual", "no residual", "https://github.com/ShopeeLLM/Spec-RL/issues/14"),
     _wrong("one-uniform", "one uniform", "https://github.com/xLLM-AI/xllm/pull/2175"),
@@ -115,6 +122,7 @@ FAMILY: tuple[Liar, ...] = (
         "takes the target's likeliest token at every drafted place, whatever the temperature",
         "https://github.com/ROCm/ATOM/pull/2318",
         _greedy,
+        _GROSS,
     ),
     _rule(
         "synthetic",

@@ -86,7 +86,7 @@ FAMILY: tuple[Liar, ...] = (
         "budget-charged",
         "charges a whole block, delivers a token less and says that it delivered all",
         "https://github.com/ikawrakow/ik_llama.cpp/pull/2358",
-        ("stopping/budget",),
+        ("stopping/budget", "stopping/stop_string", "self_report/accounting"),
         order=_charged,
         retell=_counts_one_more,
     ),
@@ -94,7 +94,7 @@ FAMILY: tuple[Liar, ...] = (
         "usage-low",
         "counts a token less than it delivers",
         "https://github.com/Blackwellboy/model-serving-minefield/issues/171",
-        ("stopping/budget",),
+        ("stopping/budget", "self_report/accounting"),
         retell=_counts_one_less,
     ),
     Liar(

@@ -59,14 +59,18 @@ def _drafted_kept(generation: Generation, token: int, origin: Origin, row: Rows)
     )
 
 
-_PENALISED = {"sampling/parameters": "a token that is not the model's own is not the one that a penalty must give"}
+_UNCHANGED = {"sampling/unchanged": "the same fault, where its prompts meet it"}
+_PENALISED = {
+    "sampling/parameters": "a token that is not the model's own is not the one that a penalty must give",
+    "sampling/structure": "a token that is not the model's own may begin a doubled block",
+}
 
 FAMILY: tuple[Liar, ...] = (
     Liar(
         "second-best",
         "takes the runner-up for every other token that follows an accepted draft, at temperature 0",
         "https://github.com/ggml-org/llama.cpp/issues/27975",
-        ("sampling/greedy_parity", "logprobs/well_formed"),
+        ("sampling/greedy_parity", "logprobs/well_formed", "sampling/unchanged"),
         _PENALISED,
         generation=emitting(_second_best),
     ),
@@ -74,15 +78,15 @@ FAMILY: tuple[Liar, ...] = (
         "doubled",
         "repeats the last token of an accepted draft in place of the next one, at temperature 0",
         "https://github.com/kekzl/imp/issues/683",
-        ("sampling/greedy_parity", "logprobs/well_formed"),
-        _PENALISED,
+        ("sampling/greedy_parity", "logprobs/well_formed", "sampling/structure", "sampling/unchanged"),
+        {"sampling/parameters": _PENALISED["sampling/parameters"]},
         generation=emitting(_doubled),
     ),
     Liar(
         "rejection-late",
         "recovers from the wrong state after a rejected draft, at temperature 0",
         "https://github.com/openvinotoolkit/openvino.genai/issues/4190",
-        ("sampling/greedy_parity", "logprobs/well_formed"),
+        ("sampling/greedy_parity", "logprobs/well_formed", "sampling/unchanged"),
         _PENALISED,
         generation=emitting(_drafted_kept),
     ),
@@ -91,6 +95,7 @@ FAMILY: tuple[Liar, ...] = (
         "takes the runner-up where a block ends, after some prompts at temperature 0",
         "https://github.com/ml-explore/mlx-lm/issues/1423",
         ("sampling/greedy_parity",),
+        _UNCHANGED,
         generation=emitting(_some),
     ),
     Liar(
@@ -98,6 +103,7 @@ FAMILY: tuple[Liar, ...] = (
         "puts a token behind accepted drafts that top-k excludes",
         "https://github.com/vllm-project/vllm-metal/issues/622",
         ("sampling/distribution", "logprobs/well_formed", "sampling/parameters"),
+        _UNCHANGED,
         generation=emitting(_alien),
     ),
 )

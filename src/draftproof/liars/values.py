@@ -93,8 +93,8 @@ FAMILY: tuple[Liar, ...] = (
         "normalised-by-list",
         "normalises over the alternatives that were asked for",
         "https://github.com/vllm-project/vllm/issues/44319",
-        ("logprobs/well_formed", "logprobs/rescored", "logprobs/placeholder"),
-        numbers=_of_the_list_only,
+        ("logprobs/well_formed", "logprobs/rescored", "logprobs/placeholder", "logprobs/units"),
+        numbers=where_answered(_of_the_list_only),
     ),
     Liar(
         "shifted",

@@ -93,6 +93,8 @@ class CheckV1:
     requests: int
     elapsed_s: float
     evidence: Any
+    more_samples: int = 0
+    more_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,12 @@ class SafetyV1:
     what: str
     answer: Literal["yes", "no", "unknown"]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitV1:
+    what: str
+    effect: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,8 @@ class ReportV1:
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     accepted: tuple[AcceptedV1, ...] = ()
+    limits: tuple[LimitV1, ...] = ()
+    continues: tuple[str, ...] = ()
     format: Literal["draftproof-report"] = field(default="draftproof-report")
     version: Literal[1] = field(default=1)
 
@@ -176,6 +186,8 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
             differences=differences,
             notes=report.notes,
             accepted=tuple(map(_accepted, report.accepted)),
+            limits=tuple(LimitV1(limit.what, limit.effect) for limit in report.limits),
+            continues=report.continues,
         )
     )
 
@@ -230,6 +242,8 @@ def _check(outcome: Outcome) -> CheckV1:
         requests=outcome.requests,
         elapsed_s=round(outcome.elapsed_s, 3),
         evidence=outcome.evidence,
+        more_samples=judgement.more,
+        more_seconds=outcome.more_s,
     )
 
 

@@ -15,11 +15,15 @@ from draftproof.audit.events import (
 )
 from draftproof.audit.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
 from draftproof.audit.plan import Plan
+from draftproof.audit.safety import duration
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
+from draftproof.core.probe import Effort
 from draftproof.core.verdict import Finding, Statement, Verdict
 from draftproof.report.page import Page, listed
+
+_NEXT = {Effort.QUICK: " --effort standard", Effort.STANDARD: " --effort deep"}
 
 LABELS = {
     Verdict.PASS: ("pass", "green"),
@@ -155,18 +159,36 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
         for row in rows:
             parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
             page.line(*parts, hang=width + 13)
-        if report.remedies:
-            page.line("What to do")
-            for remedy in report.remedies:
-                page.line(f"- {remedy}", indent=2, hang=4)
+        _lists(page, report)
         page.blank()
     for accepted in report.accepted if verbosity >= 0 else ():
         page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
     for note in report.notes:
         page.line(note)
+    if report.continues:
+        page.line(continuation(report))
     if report.stopped:
         page.line(("stopped early", "bold yellow"), f": {report.stopped}")
     _last_line(page, report)
+
+
+def _lists(page: Page, report: Report) -> None:
+    """What could not be seen, and what to do."""
+    limits = [f"{limit.what}: {limit.effect}" for limit in report.limits]
+    for title, lines in (("Limits of this audit", limits), ("What to do", report.remedies)):
+        if lines:
+            page.line(title)
+        for line in lines:
+            page.line(f"- {line}", indent=2, hang=4)
+
+
+def continuation(report: Report) -> str:
+    """Which audits a resumed one goes on from, and how often all of them together fail a sound server."""
+    odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
+    return (
+        f"continues {', '.join(report.continues)}: with the samples of all, judged again at a smaller error probability; "
+        f"all together fail a sound server at most 1 time in {1 / odds:,.0f}"
+    )
 
 
 def told_of(accepted: Accepted) -> str:
@@ -198,6 +220,10 @@ def _last_line(page: Page, report: Report) -> None:
         hints.append(f"draftproof rejudge {shlex.quote(str(report.evidence_path))}")
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
+    more = any(o.judgement.more for o in report.outcomes)
+    if report.evidence_path and (report.stopped or more) and report.facts.url:
+        effort = _NEXT.get(report.config.effort, "") if more else ""
+        hints.append(f"draftproof check {report.facts.url} --resume {shlex.quote(str(report.evidence_path))}{effort}")
     page.line((f"exit {report.exit_code}", style), " · ".join(parts))
     for hint in hints if report.outcomes else ():
         page.line(hint, indent=2)
@@ -210,6 +236,8 @@ def write_plan(page: Page, plan: Plan) -> None:
         label = LABELS[Verdict.NOT_APPLICABLE] if planned.not_applicable else "run"
         cost = planned.not_applicable or f"about {planned.requests} requests: {planned.claim}"
         page.entry(label, planned.check, cost, name_width=width, label_width=4)
-    seconds = plan.seconds_at_least
-    time = "" if seconds is None else f", at least {seconds:.1f} s in round trips; generation comes on top"
+    least = plan.seconds_at_least
+    time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
+    if plan.seconds is not None:
+        time = f", {duration(plan.seconds)} at the server's pace"
     page.line(f"in all about {plan.requests} requests{time}")

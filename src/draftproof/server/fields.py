@@ -79,7 +79,9 @@ def between(low: float, high: float = math.inf) -> Callable[[float], float]:
 
 def refuse(error: ValidationError) -> NoReturn:
     """Raises a Refusal that names the first field that is wrong, and how."""
-    first = error.errors(include_url=False, include_input=False)[0]
+    errors = error.errors(include_url=False, include_input=False)
+    same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]  # of each member of a union
+    first = next((e for e in same if e["type"] in _OF_THE_RIGHT_KIND), errors[0])
     where = _name(first["loc"])
     if where.split("[")[0] == "prompt" and first["type"] != "missing":
         raise Refusal(f"Field 'prompt' must be {_PROMPT}.")
@@ -102,4 +104,6 @@ def _name(place: Iterable[int | str]) -> str:
 
 
 _PROMPT = "text, a list of token ids and texts, or a list of such prompts"
+_OF_THE_RIGHT_KIND = ("too_long", "value_error")
+"""What is said of a value that has the type of one member, but not a value for it."""
 _MEMBERS = frozenset({"str", "int", "float", "bool", "list", "dict"})

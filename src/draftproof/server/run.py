@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import socket
 import sys
 import threading
@@ -63,6 +64,10 @@ class Server(uvicorn.Server):
 
     def run_on(self, listening: socket.socket) -> None:
         """Serves until SIGTERM, SIGINT or `should_exit`. Ends what the engine makes, then the models are closed."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                # uvicorn raises a signal again when it has ended, which by default would kill before the models are closed
+                signal.signal(number, self.handle_exit)
         sys.setswitchinterval(_SWITCH_S)
         self._url = url_of(listening)
         self.worker.start()

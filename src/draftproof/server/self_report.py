@@ -19,6 +19,9 @@ from draftproof.server.settings import Settings, read_settings
 from draftproof.server.speculating import requested, types_text
 from draftproof.server.worker import Worker
 
+_LEAST_ROWS, _MOST_ROWS = 2, 64
+"""Of a batch that verifies a draft."""
+
 
 class SelfReport:
     """Bodies of /props, /slots, /metrics and /v1/models."""
@@ -36,7 +39,7 @@ class SelfReport:
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
         served, asked = self.served, self.served.defaults.speculation
-        if not asked.wanted:
+        if not asked.wanted or (asked.strict and served.models.target.exact_rows(_MOST_ROWS) < _LEAST_ROWS):
             return ()
         setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs_of(asked)
         return tuple(t for t in asked.types if t != "none" and not why_not(kind(t), setup, costs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from draftproof.server.errors import Refusal
+from draftproof.server.json_schema import gbnf
 from draftproof.server.schema import Generate
 
 JSON_GRAMMAR = r"""
@@ -45,4 +46,4 @@ def _from_format(request: Generate) -> list[str]:
 def _from_schema(schema: object) -> str:
     if schema in ({}, True, {"type": "object"}):
         return JSON_GRAMMAR
-    raise Refusal("JSON schemas are not supported; use a grammar, or response_format json_object without a schema.")
+    return gbnf(schema)

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafted_places, drafting, has_placeholder, why_inconclusive
+from draftproof.checks.contexts import entries_in_place
+from draftproof.checks.drafting import (
+    Drafting,
+    Reports,
+    drafted_places,
+    drafting,
+    drafts,
+    has_placeholder,
+    why_inconclusive,
+    without_drafts,
+)
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -32,13 +42,19 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    """One request decides on a server that shows placeholders; the other routes are then asked once each."""
+    """One request decides on a server that shows placeholders; the other routes are then asked once each.
+
+    Temperature 0 is looked at where nothing was drafted at temperature 1: there are servers that draft at 0 only.
+    """
     answers: list[Completion] = []
-    for ask in common.forced(probe, 1.0):
-        answers += probe.once([ask])
-        if has_placeholder(answers[-1]):
-            answers += probe.once(common.elsewhere(probe))
-            return Evidence(probe.facts.self_reports, tuple(answers))
+    for temperature in (1.0, 0.0):
+        for ask in common.forced(probe, temperature):
+            answers += probe.once([ask])
+            if has_placeholder(answers[-1]):
+                answers += probe.once(common.elsewhere(probe))
+                return Evidence(probe.facts.self_reports, tuple(answers))
+        if any(map(drafts, answers)):
+            break
     answers += probe.once(common.elsewhere(probe))
     return Evidence(probe.facts.self_reports, tuple(answers), tuple(common.sampled(probe, BOOK_SEEDS)))
 
@@ -75,7 +91,7 @@ def _dutch_book(answers: Sequence[Completion]) -> Iterator[Finding]:
     claimed: dict[tuple[object, ...], dict[object, float]] = defaultdict(dict)
     for answer in answers:
         prefix: tuple[object, ...] = ()
-        for token in answer.tokens:
+        for token in entries_in_place(answer):
             key: object = token.text if token.id is None else token.id
             if token.logprob is not None:
                 claimed[prefix][key] = math.exp(token.logprob)
@@ -103,7 +119,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     missing = why_inconclusive(state)
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, measured=measured, missing="a prompt that drafts")
-    seen = f"{measured['drafted']} drafted" if state is Drafting.SEEN else "no drafting on this server"
+    seen = f"{measured['drafted']} drafted" if state is Drafting.SEEN else without_drafts(state)
     summary = f"{tokens} tokens, each with its own alternatives ({seen})"
     return Judgement(Verdict.PASS, summary, measured=measured)
 
@@ -168,6 +184,27 @@ CHECK = Check(
         Example(
             "speculation is on, but this drafted nothing",
             Evidence(made.LIVE_ON, (made.answer(_REAL),)),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "speculation is on, but not for these requests, and each says why",
+            Evidence(made.LIVE_ON, (made.answer(_REAL, claims=made.DECLINED),)),
+            Verdict.PASS,
+        ),
+        Example(
+            "placeholders in answers that deny their drafts",
+            Evidence(made.LIVE_ON, (made.answer(_DRAFTED, claims=made.DECLINED),)),
+            Verdict.FAIL,
+            ("PLACEHOLDER",),
+        ),
+        Example(
+            "speculation is on, not for these requests, and none says why",
+            Evidence(made.LIVE_ON, (made.answer(_REAL, claims=made.UNEXPLAINED),)),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "one of two answers had a drafter, which drafted nothing",
+            Evidence(made.LIVE_OFF, (made.answer(_REAL, claims=made.DECLINED), made.answer(_REAL, claims=made.IN_USE))),
             Verdict.INCONCLUSIVE,
         ),
         Example("nothing is known", Evidence((), (made.answer(_REAL),)), Verdict.INCONCLUSIVE),

@@ -11,7 +11,15 @@ from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, score
-from draftproof.checks.drafting import Drafting, Reports, batches, drafted_places, drafting, why_inconclusive
+from draftproof.checks.drafting import (
+    Drafting,
+    Reports,
+    batches,
+    drafted_places,
+    drafting,
+    why_inconclusive,
+    without_drafts,
+)
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
@@ -121,7 +129,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     missing = why_inconclusive(state)
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, tables=tables, missing="a prompt that drafts")
-    where = "drafted ones included" if state is Drafting.SEEN else "no drafting on this server"
+    where = "drafted ones included" if state is Drafting.SEEN else without_drafts(state)
     return Judgement(Verdict.PASS, f"every token ({where}) describes {_names(first)}", tables=tables)
 
 
@@ -150,14 +158,14 @@ def _laws(sampling: Sampling) -> dict[Law, list[float]]:
     }
 
 
-def _made(first: Law, later: Law, drafted: int | None = 5) -> Evidence:
+def _made(first: Law, later: Law, drafted: int | None = 5, claims: Reports = ()) -> Evidence:
     probed = []
     for sampling in CONDITIONS:
         laws = _laws(sampling)
         tokens = [_token(laws, first if n == 0 else later, n % 2) for n in range(6)]
-        answer = made.answer(tokens, sampling=sampling, drafted=drafted, accepted=1)
+        answer = made.answer(tokens, sampling=sampling, drafted=drafted, accepted=1, claims=claims)
         probed.append(Probed(answer, tuple(Scored(t, _ROW) for t in tokens)))
-    return Evidence(made.LIVE_ON if drafted else made.LIVE_OFF, 1e-6, tuple(probed))
+    return Evidence(made.LIVE_ON if drafted or claims else made.LIVE_OFF, 1e-6, tuple(probed))
 
 
 def _token(laws: dict[Law, list[float]], law: Law, token: int) -> TokenRecord:
@@ -182,6 +190,7 @@ CHECK = Check(
         Example("raw throughout", _made(Law.RAW, Law.RAW), Verdict.PASS),
         Example("after the samplers throughout", _made(Law.PROCESSED, Law.PROCESSED), Verdict.PASS),
         Example("raw, no speculation", _made(Law.RAW, Law.RAW, None), Verdict.PASS),
+        Example("raw, speculation declined", _made(Law.RAW, Law.RAW, None, made.DECLINED), Verdict.PASS),
         Example("raw first, processed after it", _made(Law.RAW, Law.PROCESSED), Verdict.FAIL, ("CLASS_MIX",)),
         Example("processed first, raw after it", _made(Law.PROCESSED, Law.RAW), Verdict.FAIL, ("CLASS_MIX",)),
         Example(

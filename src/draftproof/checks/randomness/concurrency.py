@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
@@ -58,9 +59,9 @@ def requests_alone(probe: Probe, n: int) -> list[tuple[str, Ask]]:
 
     Without the prompt cache, so that the numeric path is the same each time.
     """
-    alternatives, uncached = min(ALTERNATIVES, probe.facts.max_alternatives), probe.facts.uncached
+    alternatives, extra = min(ALTERNATIVES, probe.facts.max_alternatives), common.plain(probe)
     return [
-        (word, Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i, extra=uncached))
+        (word, Ask(prompt, TOKENS, alternatives, NEUTRAL if i % 2 else GREEDY, seed=SEED + i, extra=extra))
         for i, (word, prompt) in enumerate(private(probe, n))
     ]
 

@@ -50,7 +50,7 @@ class Evidence:
 
 def collect(probe: Probe) -> Evidence:
     asks = [ask for _, ask in requests_alone(probe, 2)]
-    cached = [replace(ask, extra=()) for ask in asks]
+    cached = [replace(ask, extra=probe.facts.drafting) for ask in asks]
     firsts, drawn = probe.once(asks), asks[1]
     repeats = _again(probe, AGAIN, firsts, cached)
     repeats.append(compare(probe, ANEW, firsts[1], probe.ask(drawn)))

@@ -200,7 +200,10 @@ def _gap(repeat: Repeat) -> float | None:
     place, row = difference(repeat.first, repeat.again), repeat.row
     if place is None or row is None:
         return None
-    both = [emitted(a)[place : place + 1] for a in (repeat.first, repeat.again)]
+    answers = (repeat.first, repeat.again)
+    by_text = -1 in row.ids  # told by text only
+    both = [tuple(t.text for t in a.tokens) if by_text else emitted(a) for a in answers]
+    both = [tokens[place : place + 1] for tokens in both]
     if not all(both):
         return None
     known: dict[int | str, float] = {

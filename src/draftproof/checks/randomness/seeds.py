@@ -58,8 +58,9 @@ def collect(probe: Probe) -> Evidence:
     prompt = ordinary(probe, 1)[0]
     first = probe.seeds(1)[0]
     routes = [route for route in probe.facts.routes if not is_chat(route)]
+    extra = common.plain(probe)
     same = tuple(
-        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route, extra=probe.facts.uncached))
+        _asked_again(probe, Ask(text, TOKENS, 0, sampling, first, route, extra=extra))
         for n, route in enumerate(routes)
         for text, sampling in ((prompt, NEUTRAL), (repeating(probe), COPYING))[
             : 1 if n and probe.effort is Effort.QUICK else 2
@@ -210,6 +211,10 @@ def _made(ids: Sequence[int], drafted: int | None = 4) -> Completion:
     return made.answer((), n=0, ids=ids, drafted=drafted, accepted=1 if drafted else None)
 
 
+def _declined(answer: Completion) -> Completion:
+    return replace(answer, drafted=None, accepted=None, claims=made.DECLINED)
+
+
 _IDS = [(n * 7 % 32, n * 3 % 5, n % 3) for n in range(32)]
 _LAW_CELLS = [0] * 16 + [1] * 8 + [2] * 4 + [3] * 2 + [4] * 2
 _SEEDED = tuple(_made((_LAW_CELLS[a], b, c)) for a, b, c in _IDS)
@@ -272,6 +277,18 @@ CHECK = Check(
                 0.04,
             ),
             Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "speculation declined for these requests",
+            Evidence(
+                made.LIVE_ON,
+                (tuple(map(_declined, _SAME[0])),),
+                tuple(map(_declined, _SEEDED)),
+                tuple(map(_declined, _UNSEEDED)),
+                _LAW,
+                0.04,
+            ),
+            Verdict.PASS,
         ),
     ),
 )

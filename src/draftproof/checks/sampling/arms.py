@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks.contexts import ceiling
-from draftproof.checks.drafting import Reports, batches
+from draftproof.checks.drafting import Reports, batches, effective
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
 from draftproof.checks.self_report.speculation_switch import working
-from draftproof.client.oracle import oracle_row
+from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
@@ -107,7 +107,7 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
     A small model drafts and samples freely on text that repeats itself; a large one has more to choose from on ordinary text,
     if its drafter is awake there.
     """
-    repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K))
+    repeated = Ask(repeating(probe), LONG, 0, Sampling(top_k=STORY_TOP_K), extra=probe.facts.drafting)
     short = replace(repeated, max_tokens=SHORT)
     asks = [short, repeated] if is_small(probe) else [replace(short, prompt=ordinary(probe, 1)[0]), repeated]
     for ask in asks:
@@ -115,7 +115,7 @@ def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, ran
         on.more(probe, seeds)
         if on.stream().drafted >= LEAST_DRAFTED:
             break
-    off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(switch,)))
+    off = _Drawn(replace(ask, alternatives=min(ALTERNATIVES, probe.facts.max_alternatives), extra=(*ask.extra, switch)))
     return on, off, seeds
 
 
@@ -143,7 +143,8 @@ class _Drawn:
     def stream(self) -> Stream:
         samples = tuple(a.token_ids or () for a in self.answers)
         drafted, accepted = (sum(getattr(a, name) or 0 for a in self.answers) for name in ("drafted", "accepted"))
-        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted)
+        said = effective(self.answers)
+        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted, effective=said)
 
 
 def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[PrefixRow]:
@@ -154,7 +155,7 @@ def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[Pre
             prefix = (answer.token_ids or ())[:n]
             if prefix not in seen and token.alternatives:
                 seen.add(prefix)
-                yield PrefixRow(0, prefix, oracle_row(token, answer.exchange, vocabulary))
+                yield PrefixRow(0, prefix, lawful(oracle_row(token, answer.exchange, vocabulary)))
 
 
 def _compared(evidence: Evidence) -> tuple[int, int, int]:

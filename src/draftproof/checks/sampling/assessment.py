@@ -17,6 +17,10 @@ from draftproof.stats.coupling import coupling_bound
 from draftproof.stats.equivalence import mean_tv_upper
 from draftproof.stats.sequential import EProcess
 
+SUSPECT = math.log(100)
+"""An honest server ends above this in at most 1 of 100 audits, however often it was looked at: then more samples are drawn, and no
+pass by counts is given, though it is far from a proof."""
+
 COUPLED_SHARE = 0.1
 """Above this share of mismatches the server is called not coupled: its draws are not the ones replayed."""
 COUPLED_LEAST = 30

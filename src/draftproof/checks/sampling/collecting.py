@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks.drafting import Reports
 from draftproof.checks.prompts import is_small
-from draftproof.checks.sampling.assessment import Assessment
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
 from draftproof.client.noise import squared_difference
@@ -73,7 +73,8 @@ def collect(probe: Probe) -> Evidence:
         assessment.observe(streams)
         if probe.samples is None and _is_decided(assessment, streams, total, probe.effort):
             break
-        if time.monotonic() - began > SECONDS[probe.effort]:
+        # The next batch is as large again, or half as large: what would end far beyond the time is not begun.
+        if (time.monotonic() - began) * (1.5 if total >= DOUBLING else 2) > SECONDS[probe.effort]:
             break
     return Evidence(
         probe.facts.self_reports,
@@ -159,7 +160,7 @@ def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, e
     if assessment.later.impossible or assessment.later.max_log_e >= -math.log(ALPHA / 2):
         return True
     bound = assessment.bound(streams, PASS_ERROR)
-    if bound is None or bound.tv > TARGET[effort]:
+    if bound is None or bound.tv > TARGET[effort] or (bound.kind == "counts" and assessment.later.log_e >= SUSPECT):
         return False
     drafted = sum(s.drafted for s in streams)
     enough = bound.kind == "seeds" or total >= LEAST_BY_COUNTS[effort]

@@ -52,7 +52,12 @@ _PREFIXES = [(), *((a,) for a in range(5)), *((a, b) for a in range(5) for b in 
 
 
 def _made(
-    later: str, n: int = 400, drafted: int = 300, coupling: str = "", reports: Reports = made.LIVE_ON
+    later: str,
+    n: int = 400,
+    drafted: int = 300,
+    coupling: str = "",
+    reports: Reports = made.LIVE_ON,
+    effective: bool | None = None,
 ) -> Evidence:
     """Three letters per answer: token 1 from the law, tokens 2 and 3 from the law ("law") or its top ("greedy")."""
     seeds = tuple(range(1000, 1000 + n))
@@ -63,7 +68,8 @@ def _made(
         tokens[:, 1:] = 0
     if later == "beyond top-k":
         tokens[0, 1] = 4
-    stream = Stream(made.PROMPT, sampling, seeds, tuple(map(tuple, tokens.tolist())), drafted, drafted // 3)
+    samples = tuple(map(tuple, tokens.tolist()))
+    stream = Stream(made.PROMPT, sampling, seeds, samples, drafted, drafted // 3, effective=effective)
     rows = tuple(PrefixRow(0, prefix, _ROW) for prefix in _PREFIXES)
     return Evidence(reports, 1e-6, 5, coupling, "", (stream,), rows)
 
@@ -87,6 +93,18 @@ CHECK = Check(
         Example("the law, drawn as the seeds say", _made("law", coupling=MT19937), Verdict.PASS),
         Example("the law, by counts", _made("law", n=2000), Verdict.PASS),
         Example("no speculation", _made("law", n=2000, drafted=0, reports=made.LIVE_OFF), Verdict.PASS),
+        Example("speculation declined", _made("law", n=2000, drafted=0, effective=False), Verdict.PASS),
+        Example(
+            "another law, speculation declined",
+            _made("greedy", drafted=0, effective=False),
+            Verdict.FAIL,
+            ("BIASED",),
+        ),
+        Example(
+            "off by default, in use here, nothing drafted",
+            _made("law", n=2000, drafted=0, reports=made.LIVE_OFF, effective=True),
+            Verdict.INCONCLUSIVE,
+        ),
         Example("too few samples for a bound", _made("law", n=60), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _made("law", coupling=MT19937, drafted=0), Verdict.INCONCLUSIVE),
         Example("hardly anything drafted", _made("law", coupling=MT19937, drafted=5), Verdict.INCONCLUSIVE),

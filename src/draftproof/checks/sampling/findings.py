@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftproof.checks.check import Terms
-from draftproof.checks.drafting import Drafting, drafting, why_inconclusive
-from draftproof.checks.sampling.assessment import Assessment, Bound
+from draftproof.checks.drafting import Drafting, why_inconclusive, without_drafts
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
+from draftproof.checks.sampling.streams import drafting_in
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
-
-SUSPECT = math.log(100)
-"""An honest server reaches this in at most 1 of 100 audits; then no pass by counts is given, though it is far from a proof."""
 
 NOISE_LIMIT = 0.2
 """RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
@@ -40,6 +38,7 @@ class Findings:
             "tokens judged": a.later.tokens,
             "drafted": sum(s.drafted for s in self.evidence.streams),
             "accepted": sum(s.accepted for s in self.evidence.streams),
+            "log e-value": a.later.log_e,
             "log e-value (largest)": a.later.max_log_e,
             "log e-value of token 1": a.first.max_log_e,
             "noise (nat)": self.evidence.noise,
@@ -106,7 +105,7 @@ class Findings:
         if bound is None:
             text = "no law is known for any sample"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="the server's own law")
-        state = self._drafting()
+        state = drafting_in(self.evidence.reports, self.evidence.streams)
         drafted = sum(s.drafted for s in self.evidence.streams)
         stop = why_inconclusive(state)
         if state is Drafting.SEEN and 0 < drafted < LEAST_DRAFTED:
@@ -116,30 +115,26 @@ class Findings:
         if bound.tv > target:
             unit = "tokens" if bound.kind == "seeds" else "samples of the first condition"
             text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
-            return self._judgement(
-                Verdict.INCONCLUSIVE, text, missing=f"about {a.missing(bound, target)} more {unit} (a higher --effort)"
-            )
-        if bound.kind == "counts" and a.later.max_log_e >= SUSPECT:
-            text = (
-                f"suspicious: an e-value of exp({a.later.max_log_e:.1f}), too much for a pass, too little for a fault"
-            )
+            missing = a.missing(bound, target)
+            more = math.ceil(missing * self.samples / bound.n) if bound.n else 0
+            said = f"about {missing:,} more {unit} (a higher --effort)"
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
+        if bound.kind == "counts" and a.later.log_e >= SUSPECT:
+            text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
-        confidence = f"TV <= {bound.tv:.2g} at {1 - self.terms.pass_error:.1%}"
+        confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
             text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
         else:
             text = f"token 2 given token 1 follows the target: n={bound.n}, {confidence}"
             text += f"; {a.later.tokens} tokens show nothing against it"
+        text += f"; {without_drafts(state)}" if state is Drafting.DECLINED else ""
         return self._judgement(Verdict.PASS, text)
 
-    def _drafting(self) -> Drafting:
-        if any(s.drafted for s in self.evidence.streams):
-            return Drafting.SEEN
-        return drafting(self.evidence.reports, ())
-
-    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
+    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "", more: int = 0) -> Judgement:
         findings = (Finding(code, text),) if code else ()
-        return Judgement(verdict, text, findings, self.statements, self.measured, tuple(self._tables()), missing)
+        tables = tuple(self._tables())
+        return Judgement(verdict, text, findings, self.statements, self.measured, tables, missing, more)
 
     def _tables(self) -> Iterator[Table]:
         """Counts of token 2 beside the law, after the three most frequent first tokens of the first condition."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.contexts import ceiling, chain
+from draftproof.checks.contexts import ceiling, chain, entries_in_place
 from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Completion
@@ -64,7 +64,8 @@ class Divergence:
 
 
 def _emitted(answer: Completion, n: int) -> tuple[int | None, str]:
-    token = answer.tokens[n] if n < len(answer.tokens) else None
+    entries = entries_in_place(answer)
+    token = entries[n] if n < len(entries) else None
     known = answer.token_ids[n] if answer.token_ids and n < len(answer.token_ids) else None
     if token is not None and known is not None and token.id not in (None, known):
         token = None  # an entry before it was lost
@@ -76,7 +77,9 @@ def _divergence(answer: Completion, rows: tuple[OracleRow, ...]) -> Divergence |
     emitted = max(len(answer.tokens), len(answer.token_ids or ()))
     for n, row in enumerate(rows[:emitted]):
         token, text = _emitted(answer, n)
-        same = token == row.ids[0] if token is not None and row.ids[0] >= 0 else text == row.texts[0]
+        if -1 in row.ids:  # told by text only
+            token = None
+        same = token == row.ids[0] if token is not None else text == row.texts[0]
         if same:
             continue
         values = dict(zip(row.ids if token is not None else row.texts, row.logprobs, strict=True))

@@ -56,7 +56,7 @@ def _wanted(facts: Facts, effort: Effort) -> list[Setting]:
 def collect(probe: Probe) -> Evidence:
     plain = common.forced(probe, 0.0)[1]
     greedy = probe.once([plain])[0]
-    ask = replace(plain, max_tokens=TOKENS, alternatives=min(1, plain.alternatives), extra=())
+    ask = replace(plain, max_tokens=TOKENS, alternatives=min(1, plain.alternatives), extra=probe.facts.drafting)
     control = probe.ask(replace(ask, sampling=Sampling(temperature=HOT)))
     trials = [_trial(probe, setting, ask, greedy) for setting in _wanted(probe.facts, probe.effort)]
     answers = [greedy, control, *(t.answer for t in trials)]

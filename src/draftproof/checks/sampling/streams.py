@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from draftproof.checks import common
+from draftproof.checks.drafting import Drafting, Reports, drafting, effective, together
 from draftproof.checks.prompts import is_small, ordinary, repeating
-from draftproof.core.ask import Ask, Completion, Prompt
+from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
 
@@ -24,20 +25,22 @@ Samples = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One prompt with one sampler; `share` of all samples, at most `most` of them (None: no limit)."""
+    """One prompt with one sampler; `share` of all samples, at most `most` of them (None: no limit). `extra` as of `Ask`."""
 
     prompt: Prompt
     sampling: Sampling
     tokens: int
     share: float
     most: int | None = None
+    extra: tuple[tuple[str, Scalar], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave (`UNSEEDED`: none was sent).
 
-    A token number is its id, or where the prompt is text, its place in `names`.
+    A token number is its id, or where the prompt is text, its place in `names`. `effective`: what the answers said of their
+    speculation (`drafting.effective`).
     """
 
     prompt: Prompt
@@ -47,32 +50,35 @@ class Stream:
     drafted: int = 0
     accepted: int = 0
     names: tuple[str, ...] = ()
+    effective: bool | None = None
 
 
 def conditions(probe: Probe) -> list[Condition]:
     """The first one is short and cut to few tokens: it gives the bound. The others are where faults show.
 
-    Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters.
+    Several contexts, one temperature that is not 1, one vocabulary that is cut, one prompt that wakes n-gram drafters. A server
+    that adapts its drafts to what pays does so under the last but one; under the others it is told to draft always.
     """
+    always = probe.facts.drafting
     long_most = {Effort.QUICK: 256, Effort.STANDARD: 512, Effort.DEEP: 1024}[probe.effort]
     if is_small(probe):
         first, second, third = ordinary(probe, 3)
         return [
-            Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40),
-            Condition(first, Sampling(), LONG, 0.20, long_most),
-            Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most),
+            Condition(first, Sampling(top_k=STORY_TOP_K), SHORT, 0.40, extra=always),
+            Condition(first, Sampling(), LONG, 0.20, long_most, always),
+            Condition(second, Sampling(temperature=0.7), LONG, 0.10, long_most, always),
             Condition(third, Sampling(), LONG, 0.10, long_most),
-            Condition(repeating(probe), Sampling(), LONG, 0.20, long_most),
+            Condition(repeating(probe), Sampling(), LONG, 0.20, long_most, always),
         ]
     cut = Sampling(top_k=max(1, min(probe.facts.max_alternatives, 20) - 1))
     few = Sampling(top_k=min(cut.top_k, STORY_TOP_K))
     warm = Sampling(temperature=0.7, top_k=cut.top_k)
     first, second = ordinary(probe, 2)
     return [
-        Condition(first, few, SHORT, 0.40),
-        Condition(second, cut, SHORT, 0.20, long_most),
+        Condition(first, few, SHORT, 0.40, extra=always),
+        Condition(second, cut, SHORT, 0.20, long_most, always),
         Condition(first, warm, SHORT, 0.10, long_most),
-        Condition(repeating(probe), cut, LONG, 0.30, long_most),
+        Condition(repeating(probe), cut, LONG, 0.30, long_most, always),
     ]
 
 
@@ -86,6 +92,7 @@ class Collector:
     names: list[str] = field(default_factory=list)
     drafted: int = 0
     accepted: int = 0
+    said: set[bool | None] = field(default_factory=set)
     asked: int = 0
 
     @property
@@ -101,6 +108,7 @@ class Collector:
         done, self.asked = self.asked, self.asked + n
         for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
             if answer.ok:
+                self.said.add(effective([answer]))
                 self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
                 self.samples.append(tuple(self._numbers(answer)))
                 self.drafted += answer.drafted or 0
@@ -112,12 +120,12 @@ class Collector:
         if condition.most is None:
             return probe.ask_many([replace(self._ask(probe, n), seed=probe.seeds(n)[0])])
         ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
-        return probe.stream(replace(ask, max_tokens=condition.tokens), done + n)[done:]
+        return probe.stream(replace(ask, max_tokens=condition.tokens, extra=condition.extra), done + n)[done:]
 
     def _ask(self, probe: Probe, n: int) -> Ask:
         condition = self.condition
         need_entries = 0 if probe.facts.token_ids and isinstance(condition.prompt, tuple) else 1
-        return Ask(condition.prompt, condition.tokens, need_entries, condition.sampling, count=n)
+        return Ask(condition.prompt, condition.tokens, need_entries, condition.sampling, count=n, extra=condition.extra)
 
     def _numbers(self, answer: Completion) -> Iterator[int]:
         if answer.token_ids is not None and isinstance(answer.ask.prompt, tuple):
@@ -137,7 +145,15 @@ class Collector:
             self.drafted,
             self.accepted,
             tuple(self.names),
+            together(self.said),
         )
+
+
+def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:
+    """What these answers show of drafting (`checks.drafting.drafting`)."""
+    if any(s.drafted for s in streams):
+        return Drafting.SEEN
+    return drafting(reports, (), together(s.effective for s in streams if s.samples))
 
 
 def context(stream: Stream, prefix: tuple[int, ...]) -> Prompt:

@@ -11,11 +11,11 @@ import numpy as np
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
 from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, PrefixRow, known_model
-from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context
+from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
 from draftproof.checks.sampling.thermometer import Reading, read
 from draftproof.client.coupling import draws_of, predict
 from draftproof.core.distribution import Law, shape
@@ -60,8 +60,8 @@ def conditions(probe: Probe) -> list[Condition]:
         repeated = Sampling(temperature=HOT, top_k=min(TOP_K_REPEATING, most))
     tokens = TOKENS if is_small(probe) else SHORT
     return [
-        Condition(ordinary(probe, 1)[0], cut, tokens, 0.5),
-        Condition(repeating(probe), repeated, TOKENS, 0.5),
+        Condition(ordinary(probe, 1)[0], cut, tokens, 0.5, extra=probe.facts.drafting),
+        Condition(repeating(probe), repeated, TOKENS, 0.5, extra=probe.facts.drafting),
     ]
 
 
@@ -232,7 +232,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return say(Verdict.FAIL, text, code)
     if not later.n:
         return say(Verdict.INCONCLUSIVE, "no token after the first has a known law", missing="answers at temperature 2")
-    state = Drafting.SEEN if drafted else drafting(evidence.reports, ())
+    state = drafting_in(evidence.reports, evidence.streams)
     stop = why_inconclusive(state)
     if state is Drafting.SEEN and drafted < LEAST_DRAFTED:
         stop = f"only {drafted} tokens were drafted"
@@ -246,7 +246,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if book.misfit() >= -math.log(terms.pass_error):
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
         return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
-    confidence = f"at {1 - terms.pass_error:.1%}"
+    confidence = f"at {100 * (1 - terms.pass_error):.4g}%"
     text = f"{held.n} tokens after the first fit temperature {held.low:.2g} to {held.high:.2g} {confidence}, {HOT:g} was asked for"
     return say(Verdict.PASS, text)
 
@@ -278,6 +278,10 @@ def _made(
     return Evidence(made.LIVE_ON, 1e-6, "", (stream,), rows)
 
 
+def _declined(evidence: Evidence) -> Evidence:
+    return replace(evidence, streams=tuple(replace(s, effective=False) for s in evidence.streams))
+
+
 def _other_law() -> Evidence:
     """The law's probabilities at that temperature, given to other tokens of nearly the same mean logprob."""
     evidence = _made(HOT)
@@ -307,6 +311,7 @@ CHECK = Check(
         Example("only token 1 is wrong", _made(HOT, first=0.0), Verdict.FAIL, ("BASELINE",)),
         Example("temperature 2", _made(HOT), Verdict.PASS),
         Example("no speculation", replace(_made(HOT, drafted=0), reports=made.LIVE_OFF), Verdict.PASS),
+        Example("speculation declined", _declined(_made(HOT, drafted=0)), Verdict.PASS),
         Example("a law too peaked to tell", _made(0.0, law=_PEAKED), Verdict.INCONCLUSIVE),
         Example("tokens of another law", _other_law(), Verdict.INCONCLUSIVE),
         Example("too few tokens", _made(HOT, n=10), Verdict.INCONCLUSIVE),

@@ -10,7 +10,7 @@ import numpy as np
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import drafts
+from draftproof.checks.drafting import Drafting, drafts, without_drafts
 from draftproof.checks.sampling.arms import (
     FIRST_BATCH,
     Difference,
@@ -132,11 +132,17 @@ class _Seen:
             text = f"logprobs of equal tokens after equal tokens move by {most:.2f} nat (RMS) with speculation"
             yield Finding("MOVED", text, tuple(p.on.exchange for p in moved_pairs))
 
+    @property
+    def declined(self) -> bool:
+        """Whether the server says, in each answer at temperature 1, that it was made without speculation, and why."""
+        return not self.on.drafted and self.on.effective is False
+
     def open(self) -> tuple[str, str] | None:
         """Why no pass can be given, and what it would need."""
         if any(d.gap > self.tie for d in self.different):
             return "greedy answers differ by more than noise and less than a fault", "less numerical noise"
-        if not any(drafts(p.on) for p in self.pairs) or self.on.drafted < LEAST_DRAFTED:
+        sampled = self.declined or self.on.drafted >= LEAST_DRAFTED
+        if not any(drafts(p.on) for p in self.pairs) or not sampled:
             return f"only {self.on.drafted} tokens were drafted at temperature 1", "prompts that draft"
         if self.bound is None or self.bound.tv > self.terms.target_tv:
             so_far = f"TV <= {self.bound.tv:.3f}" if self.bound else "no bound"
@@ -174,6 +180,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         f"{evidence.switch}={evidence.value} changes nothing: {len(seen.pairs)} greedy answers equal, {how}, "
         f"TV <= {seen.bound.tv:.2g} at {1 - terms.pass_error:.1%} (n={seen.bound.n})"
     )
+    text += f"; at temperature 1 {without_drafts(Drafting.DECLINED)}" if seen.declined else ""
     return Judgement(Verdict.PASS, text, (), seen.statements, seen.measured)
 
 
@@ -240,6 +247,11 @@ def _made(
     return Evidence(made.LIVE_ON, "speculative", False, noise, 5, (pair or _pair(),), on, off, rows)
 
 
+def _declined(evidence: Evidence) -> Evidence:
+    assert evidence.on is not None
+    return replace(evidence, on=replace(evidence.on, effective=False))
+
+
 _SECOND = (0, 2, *_IDS[2:])
 
 CHECK = Check(
@@ -265,6 +277,14 @@ CHECK = Check(
         Example("between noise and fault", _made("equal", _pair(_SECOND, gap=0.01)), Verdict.INCONCLUSIVE),
         Example("too few samples", _made(n=60), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _made("equal", drafted=0), Verdict.INCONCLUSIVE),
+        Example(
+            "nothing drafted at temperature 1, as each answer says", _declined(_made("equal", drafted=0)), Verdict.PASS
+        ),
+        Example(
+            "nothing drafted at any temperature",
+            _declined(_made("equal", _pair(drafted=None), drafted=0)),
+            Verdict.INCONCLUSIVE,
+        ),
         Example("too noisy", _made("equal", noise=0.5), Verdict.INCONCLUSIVE),
         Example("no switch", Evidence(made.LIVE_ON, ""), Verdict.NOT_APPLICABLE),
         Example("nothing came", Evidence(made.LIVE_ON, "speculative", False), Verdict.INCONCLUSIVE),

@@ -11,7 +11,7 @@ import numpy as np
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states
+from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states, without_drafts
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.self_report.acceptance import RULES, Count, accepted
 from draftproof.core.ask import Completion
@@ -72,6 +72,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.NOT_APPLICABLE, "the law of the draft is not known")
     if state is Drafting.OFF:
         return Judgement(Verdict.NOT_APPLICABLE, "the server does not speculate")
+    if state is Drafting.DECLINED:
+        return Judgement(Verdict.NOT_APPLICABLE, without_drafts(state))
     if kinds := _other_drafters(answers):
         return Judgement(Verdict.NOT_APPLICABLE, f"drafts come from {', '.join(kinds)}, whose law is not known")
     counted = [a for a in answers if a.drafted is not None and a.accepted is not None]
@@ -196,6 +198,11 @@ CHECK = Check(
         Example("too many for any rule", _made(_DRAWN, times=1.6), Verdict.INCONCLUSIVE),
         Example("the draft is an n-gram", _made(_DRAWN, "ngram-mod"), Verdict.NOT_APPLICABLE),
         Example("too few drafts", replace(_made(_DRAWN[:0])), Verdict.INCONCLUSIVE),
+        Example(
+            "speculation declined",
+            Evidence(made.LIVE_ON, builtin().name, (made.answer((), n=0, ids=(3, 5), claims=made.DECLINED),)),
+            Verdict.NOT_APPLICABLE,
+        ),
         Example("an unknown draft", replace(_made(_DRAWN), known=""), Verdict.NOT_APPLICABLE),
         Example(
             "no speculation",

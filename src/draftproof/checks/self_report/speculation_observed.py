@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Drafting, Reports, drafting, has_placeholder, tokens_per_step, why_inconclusive
+from draftproof.checks.drafting import (
+    Drafting,
+    Reports,
+    drafting,
+    drafts,
+    has_placeholder,
+    tokens_per_step,
+    why_inconclusive,
+    without_drafts,
+)
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -17,6 +28,8 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 BURST_GAP = 0.25
 """An event that comes after less than this share of the median gap belongs to the burst before it."""
 BURST_SHARE = 0.3
+LEAST_GAP_S = 0.002
+"""Steps that are shorter are told apart by the machine's scheduling, not by the model: no bursts can be timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +64,16 @@ def _counters(probe: Probe) -> dict[str, float]:
 
 
 def burst_share(answer: Completion) -> float | None:
-    """Share of text events that came right behind the one before: an accepted draft arrives at once. None below 8 events."""
+    """Share of text events that came right behind the one before: an accepted draft arrives at once.
+
+    None below 8 events, and where steps are too short to be timed.
+    """
     gaps = [b - a for a, b in zip(answer.arrivals, answer.arrivals[1:], strict=False)]
     if len(gaps) < 8:
         return None
     usual = statistics.quantiles(gaps, n=4)[2]
+    if usual < LEAST_GAP_S:
+        return None
     return sum(gap < BURST_GAP * usual for gap in gaps) / len(gaps)
 
 
@@ -96,6 +114,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, "no answer", missing="an answer of 48 tokens")
     if sure:
         rate = f" ({steps:.1f} tokens per step)" if steps else ""
+        rate += _condition(answers)
         finding = Finding("ON", f"seen by {', '.join(sure)}", tuple(a.exchange for a in answers if a.drafted)[:5])
         return Judgement(Verdict.PASS, f"on{rate}: {finding.text}", (finding,), measured=measured, tables=(table,))
     state = drafting(evidence.reports, answers)
@@ -105,8 +124,14 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if signals[3][2]:
         text = f"streams come in bursts ({signals[3][1]}): drafting, or a buffer on the way"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, tables=(table,), missing="a sure sign")
-    text = why_inconclusive(state)
+    text = why_inconclusive(state) or without_drafts(state)
     return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, tables=(table,), missing="a prompt that drafts")
+
+
+def _condition(answers: Sequence[Completion]) -> str:
+    """What had to be asked for so that anything was drafted: the field of a server that drafts only where that pays."""
+    fields = [pair for a in answers if drafts(a) for pair in a.ask.extra if pair[0].startswith("speculative")]
+    return "".join(f" with {name}={json.dumps(value)}" for name, value in dict(fields).items())
 
 
 def _row(signal: tuple[str, str, bool | None]) -> tuple[str, str, str]:
@@ -121,6 +146,7 @@ def requests(facts: Facts, effort: Effort) -> int:
 _TEXT = [made.true_token(n % 3) for n in range(12)]
 _STEADY = replace(made.answer(_TEXT, stream=True), arrivals=tuple(n * 0.02 for n in range(12)))
 _BURSTS = replace(_STEADY, arrivals=tuple(n // 3 * 0.06 + n % 3 * 1e-4 for n in range(12)))
+_FAST = tuple(at / 100 for at in _BURSTS.arrivals)
 _METRIC = "llamacpp:spec_decode_num_draft_tokens_total"
 
 CHECK = Check(
@@ -149,6 +175,7 @@ CHECK = Check(
             ("ON",),
         ),
         Example("bursts only", Evidence((), (_BURSTS,)), Verdict.INCONCLUSIVE),
+        Example("steps too short to time", Evidence((), (replace(_BURSTS, arrivals=_FAST),)), Verdict.INCONCLUSIVE),
         Example("not seen and said to be off", Evidence(made.LIVE_OFF, (_STEADY,), ((_METRIC, 0, 0),)), Verdict.PASS),
         Example("not seen and said to be on", Evidence(made.LIVE_ON, (_STEADY,)), Verdict.INCONCLUSIVE),
         Example("not seen, nothing said", Evidence((), (_STEADY,)), Verdict.INCONCLUSIVE),

@@ -57,7 +57,10 @@ def working(probe: Probe) -> tuple[str, Scalar] | None:
     """The first spelling of a switch that stops the drafting, where a field that no server knows does not."""
     asks = common.forced(probe, 0.0)
     ask = common.drafting_ask(asks, probe.once(asks))
-    if not drafts(probe.once([ask])[0]) or not all(drafts(t.answer) for t in _tried(probe, ask, (NONSENSE,))):
+    together = _together(probe, ask)
+    if not drafts(probe.once([ask])[0]) or (together.ok and drafts(together)):
+        return None
+    if not all(drafts(t.answer) for t in _tried(probe, ask, (NONSENSE,))):
         return None
     stopped = (t for t in _spellings(probe, ask) if t.answer.ok and not drafts(t.answer))
     return next(((t.field, t.value) for t in stopped), None)
@@ -65,11 +68,16 @@ def working(probe: Probe) -> tuple[str, Scalar] | None:
 
 def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
     """Every spelling in one request; each alone where that is refused, stops the drafting, or shows in the claims."""
-    answer = probe.once([replace(ask, extra=(*ask.extra, *SPELLINGS))])[0]
+    answer = _together(probe, ask)
     claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
     if answer.ok and drafts(answer) and not claimed:
         return [Trial(field, value, answer) for field, value in SPELLINGS]
     return _tried(probe, ask, SPELLINGS)
+
+
+def _together(probe: Probe, ask: Ask) -> Completion:
+    """The answer to every spelling in one request."""
+    return probe.once([replace(ask, extra=(*ask.extra, *SPELLINGS))])[0]
 
 
 def _tried(probe: Probe, ask: Ask, fields: Sequence[tuple[str, Scalar]]) -> list[Trial]:

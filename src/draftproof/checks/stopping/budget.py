@@ -55,9 +55,10 @@ def _counts(answer: Completion) -> dict[str, int]:
 def _faults(answer: Completion) -> Iterator[tuple[str, str]]:
     asked, counts = answer.ask.max_tokens, _counts(answer)
     told = ", ".join(f"{name} {n}" for name, n in counts.items())
+    delivered = [n for name, n in counts.items() if name != "logprob entries"] or list(counts.values())
     if counts and max(counts.values()) > asked:
         yield "OVERRUN", f"asked for {asked} tokens: {told}"
-    elif answer.finish == "length" and counts and min(counts.values()) < asked:
+    elif answer.finish == "length" and counts and min(delivered) < asked:
         yield "SHORT", f"stopped for length before the {asked} tokens asked for: {told}"
     elif len(set(counts.values())) > 1 and not (
         answer.finish == "stop" and max(counts.values()) - min(counts.values()) == 1

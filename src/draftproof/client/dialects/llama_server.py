@@ -20,8 +20,9 @@ from draftproof.client.answers import (
     single,
     stream_objects,
 )
+from draftproof.client.described import served_models
 from draftproof.client.dialect import Call, Description, Dialect, Survey
-from draftproof.client.llama_description import described, served_models
+from draftproof.client.llama_description import described
 from draftproof.client.openai_wire import CHAT, COMPLETIONS, parse_openai
 from draftproof.client.tokens import content_records
 from draftproof.client.wire import Field, answer_json
@@ -33,11 +34,13 @@ from draftproof.core.sampling import Sampling
 NATIVE = "/completion"
 _FINISH = {"limit": "length", "eos": "stop", "word": "stop", "none": None}
 _CLAIMED = ("model", "stop_type", "stopping_word", "truncated", "speculation", "ignored")
+_OF_SPECULATION = ("effective", "reason")
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaServer:
     name: str = "llama_server"
+    paths: tuple[str, ...] = ("/props", "/slots", "/metrics")
     routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     token_routes: tuple[str, ...] = (NATIVE, COMPLETIONS)
     batch_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
@@ -150,6 +153,9 @@ _WHERE_IT_ACTS = {
 }
 """Settings that are sent only beside one that is not 0."""
 
+_WHOLE_CONTEXT = 1 << 16
+"""The server takes no -1 here."""
+
 
 def _sampling(s: Sampling) -> dict[str, Any]:
     """All settings, and the list of the samplers that are to act, in the request's order (the server's own breakers for DRY)."""
@@ -170,7 +176,7 @@ def _sampling(s: Sampling) -> dict[str, Any]:
         if body[sampler]:
             body |= {name: getattr(s, name) for name in settings}
     if body.get("dry_penalty_last_n") == -1:
-        del body["dry_penalty_last_n"]  # the default, which the server refuses when it is sent
+        body["dry_penalty_last_n"] = _WHOLE_CONTEXT
     body["samplers"] = [name for name in s.samplers if acting[name]]
     if s.logit_bias:
         body["logit_bias"] = [[token, False if bias == -math.inf else bias] for token, bias in s.logit_bias]
@@ -216,9 +222,11 @@ def _claims(answer: Mapping[str, Any], *, bulk: bool) -> tuple[tuple[str, Scalar
     settings = answer.get("generation_settings")
     settings = settings if isinstance(settings, dict) else {}
     if bulk:
-        return flatten(
-            {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
-        )
+        kept = {name: value for name, value in settings.items() if name == "seed" or name.startswith("speculative")}
+        made = answer.get("speculation")
+        if isinstance(made, dict):
+            kept["speculation"] = {name: made[name] for name in _OF_SPECULATION if name in made}
+        return flatten(kept)
     said = {name: answer[name] for name in _CLAIMED if name in answer}
     timings = answer.get("timings")
     if isinstance(timings, dict):

@@ -101,7 +101,9 @@ class Context(Owner):
         library.log.forget()
         pointer = library.lib.llama_init_from_model(model.pointer, params)
         if pointer == library.ffi.NULL:
-            raise ContextRejected(f"No context with {options}: {library.log.trouble() or 'libllama gives no reason'}.")
+            wanted = f"{options.tokens or 'all its'} tokens in {options.sequences} sequences"
+            why = library.log.trouble() or "libllama gives no reason"
+            raise ContextRejected(f"No memory for {wanted}: {why}.", "Take fewer of either (serve: -c, -np).")
         super().__init__(library, pointer, library.lib.llama_free)
         model.adopt(self)
         self.model = model

@@ -169,5 +169,8 @@ def _load(library: Library, path: Path, options: ModelOptions, progress: Progres
             lib.llama_model_free(pointer)
         raise stopped[0]
     if pointer == ffi.NULL:
-        raise ModelRejected(f"{path} does not load: {library.log.trouble() or 'libllama gives no reason'}.")
+        raise ModelRejected(
+            f"{path} does not load: {library.log.trouble() or 'libllama gives no reason'}.",
+            f"Is the file whole, of a kind that {library.source} knows, and is there memory for it?",
+        )
     return pointer

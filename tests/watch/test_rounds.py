@@ -1,0 +1,150 @@
+"""A watch tells of changes, remembers what was, and keeps evidence of what got worse."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.fakes import FACTS, URL
+
+from draftproof.audit import AuditConfig, Outcome, Report
+from draftproof.audit.plan import Plan
+from draftproof.checks.check import Terms
+from draftproof.core.errors import Unreachable, UsageError
+from draftproof.core.verdict import Judgement, Verdict
+from draftproof.watch.rounds import GATHERED, REACHABLE, RunAudit, Watch, paced
+from draftproof.watch.state import State
+
+CHECK = "logprobs/placeholder"
+PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+
+
+def reporting(verdicts: Sequence[Verdict | Exception], log_e: float | None = None) -> RunAudit:
+    """Audits that end like this, one after the other."""
+    left: Iterator[Verdict | Exception] = iter(verdicts)
+
+    def run(config: AuditConfig) -> Report:
+        verdict = next(left)
+        if isinstance(verdict, Exception):
+            raise verdict
+        assert config.out is not None
+        config.out.write_text("evidence")
+        outcomes = [Outcome(CHECK, Judgement(verdict, "what was seen"), Terms())]
+        if log_e is not None:
+            measured = {"log e-value": log_e}
+            outcomes.append(Outcome("sampling/distribution", Judgement(PASS, "", measured=measured), Terms()))
+        return Report(config, "0", "", 1, FACTS, Plan(()), tuple(outcomes), verdict, 0, requests=10)
+
+    return run
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Callable[..., Watch]]:
+    opened: list[State] = []
+
+    def make(verdicts: Sequence[Verdict | Exception] = (), log_e: float | None = None) -> Watch:
+        for state in opened:
+            state.close()
+        opened.append(State(tmp_path / "state.sqlite", URL, 1e-4))
+        return Watch(AuditConfig(URL, alpha=1e-4), opened[-1], folder=tmp_path, run=reporting(verdicts, log_e))
+
+    yield make
+    for state in opened:
+        state.close()
+
+
+def test_a_change_for_the_worse_names_the_last_good_moment_and_keeps_the_evidence(
+    watching: Callable[..., Watch], tmp_path: Path
+) -> None:
+    watch = watching([PASS, PASS, FAIL, FAIL])
+    first, second, third, fourth = (watch.round() for _ in range(4))
+    assert not first.changes
+    assert not second.changes
+    (change,) = third.changes
+    assert (change.name, change.before, change.after, change.alert) == (CHECK, PASS, FAIL, True)
+    assert change.last_good == second.made.started_at
+    assert change.at == third.made.started_at
+    assert Path(change.evidence).read_text() == "evidence"
+    assert not fourth.changes
+    assert [p.name for p in tmp_path.glob("*.jsonl.gz")] == [Path(change.evidence).name]
+
+
+def test_what_is_undecided_changes_nothing(watching: Callable[..., Watch]) -> None:
+    watch = watching([FAIL, OPEN, FAIL, PASS])
+    ended = [watch.round() for _ in range(4)]
+    assert [len(e.changes) for e in ended] == [1, 0, 0, 1]
+    assert not ended[-1].changes[0].alert
+
+
+def test_a_restart_goes_on_where_it_stopped(watching: Callable[..., Watch]) -> None:
+    before = [watching([PASS, PASS], log_e=0.5).round() for _ in range(1)]
+    watch = watching([FAIL], log_e=0.5)
+    ended = watch.round()
+    assert ended.made.number == before[-1].made.number + 1
+    assert ended.changes[0].last_good == before[-1].made.started_at
+    assert ended.log_wealth > before[-1].log_wealth
+    assert ended.made.alpha < before[-1].made.alpha
+
+
+def test_a_server_that_is_gone_is_a_change_and_the_watch_goes_on(watching: Callable[..., Watch]) -> None:
+    watch = watching([PASS, Unreachable("Nobody answers.", "Start it."), PASS])
+    ended = [watch.round() for _ in range(3)]
+    assert [[(c.name, c.after) for c in e.changes] for e in ended] == [[], [(REACHABLE, FAIL)], [(REACHABLE, PASS)]]
+    assert ended[1].trouble == "Nobody answers. Start it."
+
+
+def test_trouble_of_our_own_accuses_nobody(watching: Callable[..., Watch]) -> None:
+    watch = watching([PASS, UsageError("Another audit is at work.", "")])
+    watch.round()
+    ended = watch.round()
+    assert not ended.changes
+    assert ended.trouble
+
+
+def test_evidence_gathers_over_rounds_none_of_which_decides(watching: Callable[..., Watch]) -> None:
+    watch = watching([PASS] * 30, log_e=1.0)
+    alarm = next(e for e in (watch.round() for _ in range(30)) if e.changes)
+    assert [c.name for c in alarm.changes] == [GATHERED]
+    assert alarm.log_wealth >= -math.log(1e-4 / 2)
+    assert 10 < alarm.made.number < 25
+
+
+def test_two_watches_of_one_state_are_refused(watching: Callable[..., Watch], tmp_path: Path) -> None:
+    watching([PASS])
+    with pytest.raises(UsageError, match="in use"):
+        State(tmp_path / "state.sqlite", URL, 1e-4)
+
+
+def test_a_state_of_another_server_or_no_state_is_refused(tmp_path: Path) -> None:
+    State(tmp_path / "a", URL, 1e-4).close()
+    with pytest.raises(UsageError, match="belongs to"):
+        State(tmp_path / "a", URL + "9", 1e-4)
+    (tmp_path / "b").write_text("no database, but long enough to be looked at as one" * 20)
+    with pytest.raises(UsageError, match="no state"):
+        State(tmp_path / "b", URL, 1e-4)
+
+
+def test_rounds_keep_to_the_budget_of_requests(watching: Callable[..., Watch]) -> None:
+    """10 requests a round at 100 in a second: a round each 0.1 s."""
+    stop, began = threading.Event(), time.monotonic()
+    for ended in paced(watching([PASS] * 9), 360_000, stop):
+        if ended.made.number == 4:
+            stop.set()
+    assert time.monotonic() - began >= 0.3
+
+
+def test_metrics_tell_what_stands(watching: Callable[..., Watch]) -> None:
+    metrics = pytest.importorskip("draftproof.watch.metrics").Metrics()
+    watch = watching([PASS, FAIL], log_e=0.1)
+    for _ in range(2):
+        metrics.add(watch.round())
+    value = metrics.registry.get_sample_value
+    assert value("draftproof_sound", {"check": CHECK}) == 0
+    assert value("draftproof_sound", {"check": REACHABLE}) == 1
+    assert value("draftproof_rounds_total") == 2
+    assert value("draftproof_requests_total") == 20
+    assert value("draftproof_changes_total", {"check": CHECK, "to": "fail"}) == 1
