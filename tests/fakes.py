@@ -199,7 +199,7 @@ class FakeTarget:
         self.sink.close()
 
     @contextmanager
-    def open(self, config: AuditConfig, *, save: bool) -> Iterator[FakeTarget]:
+    def open(self, config: AuditConfig, *, save: bool, earlier: object = None) -> Iterator[FakeTarget]:
         if save and config.out is not None:
             self.sink, self.evidence_path = JsonLinesSink(config.out), config.out
         try:

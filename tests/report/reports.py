@@ -11,6 +11,7 @@ from tests.fakes import FACTS, FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, Fa
 from draftproof.audit import Report, all_checks, all_comparisons, audit
 from draftproof.audit.baseline import Baseline
 from draftproof.audit.config import AuditConfig
+from draftproof.audit.limits import Limit
 from draftproof.audit.outcome import Accepted, Outcome
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
@@ -54,7 +55,16 @@ def evil() -> Report:
         self_reports=((EVIL, EVIL),),
     )
     outcome = replace(report.outcomes[1], judgement=judgement)
-    return replace(report, facts=facts, outcomes=(outcome,), remedies=(EVIL,), notes=(EVIL,), stopped=EVIL)
+    return replace(
+        report,
+        facts=facts,
+        outcomes=(outcome,),
+        remedies=(EVIL,),
+        notes=(EVIL,),
+        stopped=EVIL,
+        limits=(Limit(EVIL, EVIL),),
+        continues=(EVIL,),
+    )
 
 
 def judged(*names: tuple[str, str]) -> Report:

@@ -128,7 +128,6 @@ def test_checks_tell_claim_findings_statements_remedy_and_pictures() -> None:
         "logprobs-logprobs-rescored",
         "frequencies-sampling-distribution-1",
         "evidence-sampling-distribution",
-        "calibration",
         "drafting",
     }
     open_ones = [d["id"] for d in page.all("details") if "open" in d]

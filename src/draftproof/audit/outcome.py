@@ -108,12 +108,12 @@ class Report:
     evidence_path: Path | None = None
     stopped: str = ""
     notes: tuple[str, ...] = field(default=())
+    accepted: tuple[Accepted, ...] = ()
+    """Those of the baseline that were found."""
     limits: tuple[Limit, ...] = ()
     """What the server does not offer, and what could not be seen for it."""
     continues: tuple[str, ...] = ()
     """The evidence files of the audits that this one goes on from."""
-    accepted: tuple[Accepted, ...] = ()
-    """Those of the baseline that were found."""
 
     @property
     def exit_meaning(self) -> str:

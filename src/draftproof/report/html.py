@@ -18,7 +18,7 @@ from draftproof.report.clean import LONGEST, clean
 from draftproof.report.links import check_url, finding_url
 from draftproof.report.plots import plots
 from draftproof.report.plots.figure import Plot
-from draftproof.report.terminal import told_of
+from draftproof.report.terminal import continuation, told_of
 
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.PASS: ("pass", "✓"),
@@ -69,6 +69,7 @@ def _page(template: str, **values: object) -> str:
         odds=odds,
         anchor=anchor,
         accepted=told_of,
+        continued=continuation,
         drawing=lambda plot: Markup(plot.svg),  # noqa: S704
     )
     environment.globals.update(

@@ -153,9 +153,9 @@ class ReportV1:
     aggregates: TableV1 | None = None
     differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    accepted: tuple[AcceptedV1, ...] = ()
     limits: tuple[LimitV1, ...] = ()
     continues: tuple[str, ...] = ()
-    accepted: tuple[AcceptedV1, ...] = ()
     format: Literal["draftproof-report"] = field(default="draftproof-report")
     version: Literal[1] = field(default=1)
 
@@ -185,9 +185,9 @@ def report_json(report: Report, differences: tuple[str, ...] = ()) -> str:
             aggregates=None if report.aggregates is None else _table(report.aggregates),
             differences=differences,
             notes=report.notes,
+            accepted=tuple(map(_accepted, report.accepted)),
             limits=tuple(LimitV1(limit.what, limit.effect) for limit in report.limits),
             continues=report.continues,
-            accepted=tuple(map(_accepted, report.accepted)),
         )
     )
 

@@ -107,7 +107,7 @@ def _of_the_audit(report: Report) -> FinalResult | None:
         return None
     kind = Failure if report.exit_code == FAULT and report.notes else Error
     result = kind(clean(report.stopped or report.exit_meaning), f"exit code {report.exit_code}")
-    result.text = "\n".join(map(clean, report.notes))
+    result.text = "\n".join(map(clean, [*report.notes, *(f"{limit.what}: {limit.effect}" for limit in report.limits)]))
     return result
 
 

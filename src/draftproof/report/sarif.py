@@ -41,6 +41,7 @@ def report_sarif(report: Report, differences: tuple[str, ...] = ()) -> str:
     ]
     told += [_notification(text, level="warning") for text in (*report.notes, *filter(None, [report.stopped]))]
     told += [_notification(text, level="note") for text in differences]
+    told += [_notification(f"{limit.what}: {limit.effect}", level="note") for limit in report.limits]
     results = [result for n, outcome in enumerate(report.outcomes) for result in _results(report, outcome, n)]
     run = _run(report.version, _rules(report), results)
     run["invocations"] = [

@@ -151,41 +151,44 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
             page.blank()
             page.table(report.aggregates, indent=0)
         page.blank()
-        _advice(page, report)
+        if report.safety:
+            page.line("Safe to use?")
+        # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
+        rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
+        width = max((len(row.what) for row in rows), default=0)
+        for row in rows:
+            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
+            page.line(*parts, hang=width + 13)
+        _lists(page, report)
         page.blank()
     for accepted in report.accepted if verbosity >= 0 else ():
         page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
     for note in report.notes:
         page.line(note)
     if report.continues:
-        odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
-        page.line(
-            f"continues {', '.join(report.continues)}: with the samples of all, judged again at a smaller error probability; "
-            f"all together fail a sound server at most 1 time in {1 / odds:,.0f}"
-        )
+        page.line(continuation(report))
     if report.stopped:
         page.line(("stopped early", "bold yellow"), f": {report.stopped}")
     _last_line(page, report)
 
 
-def _advice(page: Page, report: Report) -> None:
-    """What is safe to use, what could not be seen, and what to do."""
-    if report.safety:
-        page.line("Safe to use?")
-    # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
-    rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
-    width = max((len(row.what) for row in rows), default=0)
-    for row in rows:
-        parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
-        page.line(*parts, hang=width + 13)
-    if report.limits:
-        page.line("Limits of this audit")
-        for limit in report.limits:
-            page.line(f"- {limit.what}: {limit.effect}", indent=2, hang=4)
-    if report.remedies:
-        page.line("What to do")
-        for remedy in report.remedies:
-            page.line(f"- {remedy}", indent=2, hang=4)
+def _lists(page: Page, report: Report) -> None:
+    """What could not be seen, and what to do."""
+    limits = [f"{limit.what}: {limit.effect}" for limit in report.limits]
+    for title, lines in (("Limits of this audit", limits), ("What to do", report.remedies)):
+        if lines:
+            page.line(title)
+        for line in lines:
+            page.line(f"- {line}", indent=2, hang=4)
+
+
+def continuation(report: Report) -> str:
+    """Which audits a resumed one goes on from, and how often all of them together fail a sound server."""
+    odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
+    return (
+        f"continues {', '.join(report.continues)}: with the samples of all, judged again at a smaller error probability; "
+        f"all together fail a sound server at most 1 time in {1 / odds:,.0f}"
+    )
 
 
 def told_of(accepted: Accepted) -> str:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from tests.report.reports import made
 
+from draftproof.checks.logprobs import placeholder
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.sampling import GREEDY
 from draftproof.core.tokens import Alternative, TokenRecord
-from draftproof.report.plots.calibration import calibration
+from draftproof.report.plots.calibration import calibration, plots
 
 LAWS = np.random.default_rng(0).dirichlet(np.full(6, 0.6), size=40)
 
@@ -84,3 +86,14 @@ def test_answers_under_other_samplers_are_passed_over() -> None:
     one = answer(1, lambda law: law)
     for ask in (replace(one.ask, sampling=GREEDY), replace(one.ask, grammar="g"), replace(one.ask, post_sampling=True)):
         assert calibration([replace(one, ask=ask)]).positions == 0
+
+
+def test_picture_is_of_all_answers_in_the_evidence_each_once() -> None:
+    found = tuple(answer(seed, lambda law: law) for seed in range(20))
+    report = made()
+    outcomes = tuple(replace(o, evidence=placeholder.Evidence((), found)) for o in report.outcomes[:2])
+    (plot,) = plots(replace(report, outcomes=outcomes))
+    assert plot.caption.startswith("800 tokens of 20 answers at temperature 1.")
+    assert plot.alt.startswith("0 of 11 points are off the line")
+    bare = replace(found[0], tokens=(replace(found[0].tokens[0], alternatives=()),))
+    assert list(plots(replace(report, outcomes=(replace(outcomes[0], evidence=(bare,)),)))) == []

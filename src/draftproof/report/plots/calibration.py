@@ -21,6 +21,8 @@ from draftproof.stats.intervals import Interval, clopper_pearson
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0)
 ERROR = 1e-3
 """Error probability of all intervals together."""
+FEWEST = 5
+"""A point of fewer trials says nothing."""
 NAME = "calibration"
 
 
@@ -67,7 +69,8 @@ def calibration(found: Iterable[Completion]) -> Calibration:
             positions += 1
             for number, trial in listed.items():
                 trials.setdefault(number, []).append(trial)
-    bins = tuple(_bin(trials[number], ERROR / len(trials)) for number in sorted(trials))
+    enough = [some for _, some in sorted(trials.items()) if len(some) >= FEWEST]
+    bins = tuple(_bin(some, ERROR / len(enough)) for some in enough)
     return Calibration(bins, positions, bare, len(chosen))
 
 
@@ -118,7 +121,7 @@ def _plot(read: Calibration) -> Plot:
         ]
         axes.errorbar(x, y, yerr=ends, fmt="o", color=INK, markersize=4, capsize=3, label="came")
         axes.set(xlabel="reported probability", ylabel="frequency", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        axes.legend(loc="upper left")
+        axes.legend(loc="lower right")
         axes.grid(visible=True)
 
     off = [b for b in read.bins if not b.came.low <= b.reported <= b.came.high]
@@ -131,7 +134,7 @@ def _plot(read: Calibration) -> Plot:
         f"{read.positions} tokens of {read.n_answers} answers at temperature 1. Each point: entries of the lists of "
         "alternatives that were reported with about this probability, and how often they were the token that came, with "
         f"Clopper-Pearson intervals for all points together (Bonferroni, {1 - ERROR:.1%}; as if the number of tokens behind a "
-        "point were fixed). On a sound server the line passes through them." + bare,
+        "point were fixed). On a sound server the line passes through them.",
         f"{told}.{bare}",
         draw(NAME, paint, height=3.4),
         Table(

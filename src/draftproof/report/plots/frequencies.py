@@ -9,12 +9,14 @@ from matplotlib.axes import Axes
 
 from draftproof.audit.outcome import Outcome, Report
 from draftproof.core.verdict import Cell, Table
+from draftproof.report.clean import clean
 from draftproof.report.plots.figure import INK, SERIES, Plot, draw, label
 from draftproof.stats.intervals import Interval, multinomial
 
 ERROR = 1e-3
 """Error probability of all intervals of one picture together."""
 MOST_CELLS, MOST_PANELS, MOST_TABLES = 12, 3, 4
+LONGEST_HEADING = 24
 REST = "all others"
 
 
@@ -56,7 +58,9 @@ def _cells(columns: Sequence[str], key: Sequence[Cell], rows: Sequence[tuple[str
     if rest:
         kept.append((REST, sum(n for _, n, _ in rest), sum(p for _, _, p in rest)))
     names, counts, law = zip(*kept, strict=True)
-    title = ", ".join(f"{label(column)} {label(str(value))}" for column, value in zip(columns, key, strict=True))
+    title = ", ".join(
+        f"{clean(column, LONGEST_HEADING)} {label(str(value))}" for column, value in zip(columns, key, strict=True)
+    )
     return Cells(title, names, law, multinomial(counts, error))
 
 
