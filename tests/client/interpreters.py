@@ -206,14 +206,12 @@ class SGLang(Interpreter):
 
     def _answer(self, prompt: object, body: Json, sampling: Json) -> Json:
         k = body.get("top_logprobs_num", 0)
-        extra = {"grammar": sampling["ebnf"]} if "ebnf" in sampling else {}
         native = self.upstream.complete(
             prompt,
             sampling,
             n_predict=sampling["max_new_tokens"],
             n_probs=k,
             seed=sampling.get("sampling_seed", -1),
-            **extra,
         )
         timings = native["timings"]
         meta = {

@@ -87,7 +87,8 @@ def _ranked(entries: Iterable[Alternative]) -> tuple[Alternative, ...]:
     """The best first: the members of a JSON object are in no order. Of equals the first comes last: vLLM puts the chosen token
     before them all, in the list or not.
     """
-    return tuple(sorted(reversed(tuple(entries)), key=lambda e: math.inf if e.logprob is None else -e.logprob))
+    ranked = sorted(enumerate(entries), key=lambda e: (math.inf if e[1].logprob is None else -e[1].logprob, -e[0]))
+    return tuple(entry for _, entry in ranked)
 
 
 def prompt_records(ask: Ask, choice: Mapping[str, Any], field: Field) -> tuple[TokenRecord, ...]:

@@ -18,12 +18,14 @@ from draftproof.core.ask import Ask
 
 @dataclass(frozen=True, slots=True)
 class VLLM(OpenAI):
-    """`n` answers have consecutive seeds. An answer counts its own drafts only where the server was started with that option."""
+    """`n` answers have consecutive seeds. An answer counts its own drafts only where the server was started with that option.
+
+    No grammar is sent: a token that a grammar forces has logprob 0, which is right after the grammar and wrong of the model.
+    """
 
     name: str = "vllm"
     paths: tuple[str, ...] = ("/version", "/metrics")
     batch_routes: tuple[str, ...] = (COMPLETIONS, CHAT)
-    grammar_routes: tuple[str, ...] = (COMPLETIONS, CHAT)
 
     def recognise(self, survey: Survey) -> str:
         if owner(survey) == "vllm":
@@ -35,8 +37,6 @@ class VLLM(OpenAI):
         body = OpenAI.body(self, ask, route) | {"return_token_ids": True}
         if body.pop("echo", False):
             body["prompt_logprobs"] = ask.alternatives
-        if ask.grammar:
-            body["structured_outputs"] = {"grammar": ask.grammar}
         return body
 
 
