@@ -283,7 +283,16 @@ def test_vllm_lists_the_chosen_token_first_and_it_is_put_in_its_place() -> None:
         values = [a.logprob for a in token.alternatives or () if a.logprob is not None]
         assert values == sorted(values, reverse=True)
     assert any((t.alternatives or ())[-1].text == t.text for t in tokens)
-    assert KINDS["vllm"].parsed("plain").token_ids is not None
+
+
+def test_ids_of_vllm_are_told_where_no_entries_are_told_by_text() -> None:
+    kind = KINDS["vllm"]
+    assert kind.parsed("plain").token_ids is None
+    told = kind.told["plain"]
+    told["choices"][0]["logprobs"] = None
+    (answer,) = kind.dialect.parse(Ask("x", 12, route=kind.route), exchange(told, kind.route))
+    assert answer.token_ids is not None
+    assert len(answer.token_ids) == answer.completion_tokens
 
 
 def test_events_of_sglang_may_hold_only_what_is_new() -> None:

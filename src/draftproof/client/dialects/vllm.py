@@ -1,4 +1,4 @@
-"""vLLM: OpenAI's routes with vLLM's sampler names, the ids of generated tokens, prompt_logprobs, and draft counters in /metrics.
+"""vLLM: OpenAI's routes with vLLM's sampler names, the ids of tokens, prompt_logprobs, and draft counters in /metrics.
 
 Its lists of alternatives name tokens by text or by id, never both. Text it is: ids without text could not be told to anybody, and
 joined texts are the only contexts to be written down. So prompts are text too.
