@@ -16,7 +16,7 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,8 @@ from draftproof.audit.outcome import EXIT_CODES
 from draftproof.audit.safety import ROWS
 from draftproof.checks.check import AnyCheck
 from draftproof.cli.main import cli
+from draftproof.client.dialect import Dialect
+from draftproof.client.dialects import DIALECTS
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
 from draftproof.stats.faults import FAULTS, Needs
@@ -206,6 +208,34 @@ def rules_block() -> str:
     return "\n".join(["| name | the server ... | what must be known to bet on it |", "|---|---|---|", *rows])
 
 
+def dialects_block() -> str:
+    """What each dialect asks by, and what docs.toml tells of its server."""
+    said = told()["dialects"]
+    head = "| server | native routes | alternatives | token ids | prompt logprobs | counts of drafts | seen for real |"
+    rows = [
+        f"| {said[d.name]['server']} (`{d.name}`) | {_names(r for r in d.routes if not r.startswith('/v1/'))} "
+        f"| {said[d.name]['alternatives']} | {'prompts and answers' if d.token_routes else _ids(d)} "
+        f"| {_names(d.prompt_routes)} | {said[d.name]['counts']} | {said[d.name]['seen']} |"
+        for d in DIALECTS
+    ]
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+
+
+def _names(routes: Iterable[str]) -> str:
+    return ", ".join(f"`{route}`" for route in routes) or "-"
+
+
+def _ids(dialect: Dialect) -> str:
+    """Of a dialect whose prompts are text: whether its reader finds ids in an answer."""
+    ids: str = told()["dialects"][dialect.name].get("ids", "-")
+    return ids
+
+
+def places_block() -> str:
+    """Where each kind of server is asked what it is."""
+    return "\n".join(f"* `{d.name}`: {_names(d.paths)}" for d in DIALECTS)
+
+
 def commands_block() -> str:
     return "\n".join(_command(cli, "draftproof", None))
 
@@ -245,9 +275,11 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     **docs_controls.BLOCKS,
     "checks": checks_block,
     "commands": commands_block,
+    "dialects": dialects_block,
     "efforts": efforts_block,
     "exit codes": exit_codes_block,
     "findings": findings_block,
+    "places": places_block,
     "rules": rules_block,
     "states": states_block,
 }

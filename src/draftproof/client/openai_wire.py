@@ -68,7 +68,7 @@ def _completion(
         text=_text(choice, field),
         tokens=tokens,
         prompt=prompt or entries[:echoed],
-        token_ids=_told_ids(choice, field) or _ids(tokens),
+        token_ids=_ids(tokens, _told_ids(choice, field)),
         finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
         claims=claims_of(body) + _hidden(body, field),
         **counts,
@@ -109,7 +109,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             exchange.status or 0,
             text="".join(partial.texts),
             tokens=tuple(partial.tokens),
-            token_ids=tuple(partial.ids) if partial.has_ids else _ids(tuple(partial.tokens)),
+            token_ids=_ids(partial.tokens, tuple(partial.ids) if partial.has_ids else None),
             finish=partial.finish,
             claims=claims_of(last) + _hidden(last, field),
             arrivals=tuple(partial.arrivals),
@@ -196,9 +196,14 @@ def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -
     return legacy_records(logprobs, field) if "tokens" in logprobs else None
 
 
-def _ids(tokens: tuple[TokenRecord, ...]) -> tuple[int, ...] | None:
+def _ids(tokens: Sequence[TokenRecord], told: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The ids of an answer's tokens. Those `told` beside entries that have none are left out: then its tokens, and the lists that they
+    are looked up in, are known by text alone.
+    """
+    if not tokens:
+        return told
     ids = tuple(t.id for t in tokens if t.id is not None)
-    return ids if tokens and len(ids) == len(tokens) else None
+    return ids if len(ids) == len(tokens) else None
 
 
 def _told_ids(choice: Mapping[str, Any], field: Field) -> tuple[int, ...] | None:

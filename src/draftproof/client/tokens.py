@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from draftproof.client.wire import Field
@@ -77,10 +77,18 @@ def legacy_records(logprobs: Mapping[str, Any], field: Field) -> tuple[TokenReco
 def _legacy_alternatives(listed: object, field: Field) -> tuple[Alternative, ...] | None:
     if listed is None:
         return None
-    return tuple(
+    return _ranked(
         Alternative(None, text, field.number(value, "top_logprobs"))
         for text, value in field.obj(listed, "top_logprobs").items()
     )
+
+
+def _ranked(entries: Iterable[Alternative]) -> tuple[Alternative, ...]:
+    """The best first: the members of a JSON object are in no order. Of equals the first comes last: vLLM puts the chosen token
+    before them all, in the list or not.
+    """
+    ranked = sorted(enumerate(entries), key=lambda e: (math.inf if e[1].logprob is None else -e[1].logprob, -e[0]))
+    return tuple(entry for _, entry in ranked)
 
 
 def prompt_records(ask: Ask, choice: Mapping[str, Any], field: Field) -> tuple[TokenRecord, ...]:
@@ -118,7 +126,7 @@ def _prompt_record(own: int | None, entries: object, field: Field) -> TokenRecor
     if name not in values:
         raise field.wrong("prompt_logprobs", list(values)[:5], f"an object with the prompt's own token {name!r}")
     mine = values[name]
-    return TokenRecord(None, mine.text, None, mine.logprob, tuple(values.values()))
+    return TokenRecord(None, mine.text, None, mine.logprob, _ranked(values.values()))
 
 
 def missing_records(text: str, ids: tuple[int, ...] | None) -> tuple[TokenRecord, ...]:

@@ -6,33 +6,26 @@ It gives logprobs only where it was started with logits_all, by OpenAI's old par
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from draftproof.client.described import owner
 from draftproof.client.dialect import Survey
 from draftproof.client.dialects.openai import OpenAI
 from draftproof.client.openai_ask import LLAMA, Names
-from draftproof.client.openai_wire import CHAT, COMPLETIONS
-from draftproof.core.ask import Ask
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaCppPython(OpenAI):
-    """`n` is ignored, so there are no batches; nor does it say anything of its speculation."""
+    """`n` is ignored, so there are no batches; nor does it say anything of its speculation.
+
+    No grammar is sent: one that no token can fulfil ends its whole process (seen in 0.3.36).
+    """
 
     name: str = "llama_cpp_python"
     paths: tuple[str, ...] = ()
-    grammar_routes: tuple[str, ...] = (COMPLETIONS, CHAT)
     names: Names = LLAMA
 
     def recognise(self, survey: Survey) -> str:
         return "/v1/models says owned_by me" if owner(survey) == "me" else ""
-
-    def body(self, ask: Ask, route: str) -> dict[str, Any]:
-        body = OpenAI.body(self, ask, route)
-        if ask.grammar:
-            body["grammar"] = ask.grammar
-        return body
 
 
 DIALECT = LlamaCppPython()

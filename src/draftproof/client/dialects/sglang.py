@@ -27,7 +27,8 @@ _MODEL = ("/model_info", "/get_model_info")
 class SGLang(OpenAI):
     """A seed is kept only where the server was started for deterministic inference; that is tried out.
 
-    `deltas`: events of a stream hold only what is new, an option of the server; by default they hold everything so far.
+    No grammar is sent: its logprobs are of the law after the grammar. `deltas`: events of a stream hold only what is new, an option
+    of the server; by default they hold everything so far.
     """
 
     name: str = "sglang"
@@ -35,7 +36,6 @@ class SGLang(OpenAI):
     routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     token_routes: tuple[str, ...] = (NATIVE,)
     batch_routes: tuple[str, ...] = (NATIVE,)
-    grammar_routes: tuple[str, ...] = (NATIVE, COMPLETIONS, CHAT)
     prompt_routes: tuple[str, ...] = (NATIVE,)
     reports_drafts: bool = True
     deltas: bool = False
@@ -91,10 +91,6 @@ class SGLang(OpenAI):
             }
         return Call.of(route, body | dict(ask.extra))
 
-    def body(self, ask: Ask, route: str) -> dict[str, Any]:
-        body = OpenAI.body(self, ask, route)
-        return body | {"ebnf": ask.grammar} if ask.grammar else body
-
     def parse(self, ask: Ask, exchange: Exchange) -> list[Completion]:
         if exchange.path != NATIVE:
             return parse_openai(ask, exchange)
@@ -141,8 +137,6 @@ def _limits(ask: Ask, seed: int | None) -> dict[str, Any]:
         body["sampling_seed"] = seed
     if ask.stop:
         body["stop"] = list(ask.stop)
-    if ask.grammar:
-        body["ebnf"] = ask.grammar
     return body
 
 

@@ -44,8 +44,6 @@ class Tabby(OpenAI):
         body = OpenAI.body(self, ask, route)
         if ask.sampling.repeat_penalty != 1:
             body["penalty_range"] = ask.sampling.repeat_last_n
-        if ask.grammar:
-            body["grammar_string"] = ask.grammar
         return body
 
 

@@ -1,4 +1,4 @@
-"""vLLM: OpenAI's routes with vLLM's sampler names, the ids of generated tokens, prompt_logprobs, and draft counters in /metrics.
+"""vLLM: OpenAI's routes with vLLM's sampler names, the ids of tokens, prompt_logprobs, and draft counters in /metrics.
 
 Its lists of alternatives name tokens by text or by id, never both. Text it is: ids without text could not be told to anybody, and
 joined texts are the only contexts to be written down. So prompts are text too.
@@ -18,12 +18,14 @@ from draftproof.core.ask import Ask
 
 @dataclass(frozen=True, slots=True)
 class VLLM(OpenAI):
-    """`n` answers have consecutive seeds. An answer counts its own drafts only where the server was started with that option."""
+    """`n` answers have consecutive seeds. An answer counts its own drafts only where the server was started with that option.
+
+    No grammar is sent: a token that a grammar forces has logprob 0, which is right after the grammar and wrong of the model.
+    """
 
     name: str = "vllm"
     paths: tuple[str, ...] = ("/version", "/metrics")
     batch_routes: tuple[str, ...] = (COMPLETIONS, CHAT)
-    grammar_routes: tuple[str, ...] = (COMPLETIONS, CHAT)
 
     def recognise(self, survey: Survey) -> str:
         if owner(survey) == "vllm":
@@ -35,8 +37,6 @@ class VLLM(OpenAI):
         body = OpenAI.body(self, ask, route) | {"return_token_ids": True}
         if body.pop("echo", False):
             body["prompt_logprobs"] = ask.alternatives
-        if ask.grammar:
-            body["structured_outputs"] = {"grammar": ask.grammar}
         return body
 
 
