@@ -77,8 +77,7 @@ def gateway(
     logging.basicConfig(level=logging.WARNING if verbose else logging.CRITICAL, format="%(levelname)s %(message)s")
     try:
         from draftproof.gateway.app import Options
-        from draftproof.gateway.run import Server
-        from draftproof.gateway.upstream import Fleet, Upstream
+        from draftproof.gateway.run import Server, fleet
     except ImportError as error:
         remedy = f"Run: {sys.executable} -m pip install 'draftproof[gateway]'"
         raise UsageError(f"The gateway needs packages that are not installed ({error}).", remedy) from error
@@ -94,13 +93,11 @@ def gateway(
     if keys and credentials is None:
         credentials = []  # the client's key is the gateway's own, and goes no further
 
-    def made(urls: tuple[str, ...], kind: str) -> list[Upstream]:
-        return [Upstream(u, f"{kind} {n}", credentials, silence) for n, u in enumerate(urls, 1)]
-
     options = Options(tuple(keys), cors_origin, body_limit << 20, lanes)
     with listen(host, port) as listening:
-        fleet = Fleet(made(upstream, "upstream"))
-        Server(fleet, Fleet(made(plain, "plain")) if plain else None, options, _ready).run_on(listening)
+        front = fleet(upstream, "upstream", credentials, silence)
+        apart = fleet(plain, "plain", credentials, silence) if plain else None
+        Server(front, apart, options, _ready).run_on(listening)
 
 
 def _ready(url: str) -> None:

@@ -13,6 +13,7 @@ import uvicorn
 from draftproof.core.errors import UsageError
 from draftproof.gateway.app import Options, create_app
 from draftproof.gateway.upstream import Fleet, Upstream
+from draftproof.gateway.wire import HeaderList
 from draftproof.server.listening import listen, url_of
 
 _KEEP_ALIVE_S = 30
@@ -51,6 +52,11 @@ class Server(uvicorn.Server):
         self._told_ready(self._url)
 
 
+def fleet(urls: Sequence[str], kind: str, credentials: HeaderList | None = None, silence_s: float = 600.0) -> Fleet:
+    """Upstreams by URL, named "kind 1", "kind 2" ... Raises UsageError for none, and for a URL that cannot be one."""
+    return Fleet([Upstream(url, f"{kind} {n}", credentials, silence_s) for n, url in enumerate(urls, 1)])
+
+
 class Background:
     """`with Background(["http://127.0.0.1:8080"]) as gateway: gateway.url`: a gateway in a thread, on a free port."""
 
@@ -59,24 +65,20 @@ class Background:
         upstreams: Sequence[str],
         plain: Sequence[str] = (),
         options: Options | None = None,
-        silence_s: float = 600.0,
+        credentials: HeaderList | None = None,
     ) -> None:
         self.url = ""
         self._ready = threading.Event()
-        self._upstreams, self._plain, self._silence_s = upstreams, plain, silence_s
-        self._options = options or Options()
         self._listening = listen("127.0.0.1", 0)
-        self._server: Server | None = None
-        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
-
-    def _run(self) -> None:
         self._server = Server(
-            Fleet([Upstream(u, f"upstream {n}", silence_s=self._silence_s) for n, u in enumerate(self._upstreams, 1)]),
-            Fleet([Upstream(u, f"plain {n}") for n, u in enumerate(self._plain, 1)]) if self._plain else None,
-            self._options,
+            fleet(upstreams, "upstream", credentials),
+            fleet(plain, "plain", credentials) if plain else None,
+            options or Options(),
             self._listens,
         )
-        self._server.run_on(self._listening)
+        self._thread = threading.Thread(
+            target=self._server.run_on, args=(self._listening,), name="gateway", daemon=True
+        )
 
     def _listens(self, url: str) -> None:
         self.url = url
@@ -91,7 +93,6 @@ class Background:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
         self._server.should_exit = True
         self._thread.join()
         self._listening.close()

@@ -83,6 +83,8 @@ async def _tell(mender: Mender, answer: dict[str, Any], answers: list[Told], out
         for part, entries in _parts(choice, one, wanted.route):
             scored = [await one.entry(n) for n in range(at, at + entries)]
             at += entries
+            if wanted.route == CHAT and not any(part.values()):
+                continue  # llama-server sends no event for a token without text, such as the end
             logprobs = {"content": scored} if scored else None
             if wanted.route == CHAT:
                 await say([_delta(one.index, part) | ({"logprobs": logprobs} if logprobs else {})])
