@@ -31,6 +31,7 @@ class Told:
     ids: Ids | None
     count: int | None
     evaluated: int | None
+    slot: int | None = None
     pending: dict[int, asyncio.Task[Entry]] = field(default_factory=dict)
 
     async def entry(self, n: int) -> Entry:
@@ -70,6 +71,7 @@ def _native(answer: dict[str, Any]) -> Told:
         tuple(ids) if known and isinstance(ids, list) else None,
         _whole(answer.get("tokens_predicted")),
         _whole(answer.get("tokens_evaluated")),
+        _whole(answer.get("id_slot")),
     )
 
 
@@ -118,7 +120,7 @@ class Mender:
         anchor = await self.anchor([s for s, e in zip(spots, answer.entries, strict=True) if e.get("token")])
         if not is_missing(answer.entries[0]):
             scorer.believe(answer.entries[0], await scorer.score(spots[0], anchor))
-        tasks = await in_lanes(scorer, [spots[n] for n in missing], anchor, self.lanes())
+        tasks = await in_lanes(scorer, [spots[n] for n in missing], anchor, self.most_lanes, answer.slot)
         self.keep(*tasks)
         answer.pending = dict(zip(missing, tasks, strict=True))
         self.rescored[answer.index] = missing
@@ -132,9 +134,6 @@ class Mender:
     def keep(self, *tasks: asyncio.Task[Entry]) -> None:
         """Cancels these tasks too at the end."""
         self._tasks.extend(tasks)
-
-    def lanes(self) -> int:
-        return max(1, min(self.most_lanes, self.upstream.slots or 1))
 
     def fits(self, tokens: int) -> None:
         """Raises Unknown for an answer that is longer than the server's context: it was made after a shift."""

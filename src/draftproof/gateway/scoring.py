@@ -39,7 +39,7 @@ class Scorer:
 
     def __init__(self, upstream: Upstream, headers: HeaderList, wanted: Wanted, alternatives: int, epoch: int) -> None:
         self.requests = 0
-        self._upstream = upstream
+        self.upstream = upstream
         self._headers = headers
         self._epoch = epoch
         self._listed = "top_probs" if wanted.post_sampling else "top_logprobs"
@@ -50,22 +50,25 @@ class Scorer:
             {k: v for k, v in wanted.body.items() if k not in _NOT_SAMPLERS} if wanted.post_sampling else None
         )
 
-    async def score(self, place: Place, anchor: int | None) -> Entry:
+    async def score(self, place: Place, anchor: int | None, slot: int | None = None) -> Entry:
         """The entry of the token there. `anchor`: a token that is text by itself, for a place whose own is not.
+
+        `slot`: of the server, to be used; None for the one that it finds best.
 
         Raises Refusal where the server does not tell, Lost.
         """
         if self._samplers is not None:
-            return await self._after_samplers(place)
+            return await self._after_samplers(place, slot)
         forced = place.token if place.whole else anchor
         if forced is None:
             raise Refusal("The answer has no token that is text by itself: it cannot be re-scored.", 502, KIND)
-        entry = await self._ask(place, self._n, {"logit_bias": [[forced, _BIAS]]})
+        bias = {"logit_bias": [[forced, _BIAS]]}
+        entry = await self._ask(place, self._n, bias, slot)
         if entry is None or entry.get("id") != forced:
-            raise Refusal(f"{self._upstream.name} did not draw the token that it was made to.", 502, KIND)
+            raise Refusal(f"{self.upstream.name} did not draw the token that it was made to.", 502, KIND)
         if forced == place.token:
             return self._checked(entry)
-        return await self._sought(place, entry, {"logit_bias": [[forced, _BIAS]]})
+        return await self._sought(place, entry, bias, slot)
 
     def believe(self, told: Entry, found: Entry) -> None:
         """Compares a real entry of the answer with the same one asked for. Raises Refusal where they are of two contexts."""
@@ -78,17 +81,16 @@ class Scorer:
                 KIND,
             )
 
-    async def _after_samplers(self, place: Place) -> Entry:
+    async def _after_samplers(self, place: Place, slot: int | None) -> Entry:
+        extra = {**(self._samplers or {}), "post_sampling_probs": True}
         for seed in range(_SEEDS):
-            entry = await self._ask(place, self._n, {**(self._samplers or {}), "post_sampling_probs": True}, seed)
+            entry = await self._ask(place, self._n, extra, slot, seed)
             if entry is not None:
-                extra = {**(self._samplers or {}), "post_sampling_probs": True}
-                return (
-                    self._checked(entry) if entry.get("id") == place.token else await self._sought(place, entry, extra)
-                )
+                is_it = entry.get("id") == place.token
+                return self._checked(entry) if is_it else await self._sought(place, entry, extra, slot)
         raise Refusal("A token could not be re-scored: no draw there is text by itself.", 502, KIND)
 
-    async def _sought(self, place: Place, entry: Entry, extra: Mapping[str, Any]) -> Entry:
+    async def _sought(self, place: Place, entry: Entry, extra: Mapping[str, Any], slot: int | None) -> Entry:
         """The place's token out of the list beside another drawn token; of a longer list where it is not in this one."""
         listed = self._checked(entry)[self._listed]
         longer = listed
@@ -96,11 +98,13 @@ class Scorer:
             value = next((a.get(self._value) for a in longer if a.get("id") == place.token), None)
             if value is not None:
                 return {"id": place.token, self._value: value, self._listed: listed}
-            again = await self._ask(place, n, extra)
+            again = await self._ask(place, n, extra, slot)
             longer = [] if again is None else self._checked(again)[self._listed]
         raise Refusal("A token could not be re-scored: it is not among those that the server lists.", 502, KIND)
 
-    async def _ask(self, place: Place, n: int, extra: Mapping[str, Any], seed: int = 0) -> Entry | None:
+    async def _ask(
+        self, place: Place, n: int, extra: Mapping[str, Any], slot: int | None, seed: int = 0
+    ) -> Entry | None:
         """None where no entry came: the drawn token is a piece of a character."""
         body = {
             **({"temperature": 0.0, "samplers": ["temperature"]} if self._samplers is None else {}),
@@ -112,14 +116,15 @@ class Scorer:
             "n_probs": n,
             "cache_prompt": True,
             "stream": False,
+            **({} if slot is None else {"id_slot": slot}),
         }
-        scoring, answer = self._upstream.scoring, None
+        scoring, answer = self.upstream.scoring, None
         if scoring is not None:
             async with scoring:
                 self.requests += 1
-                answer = await self._upstream.post("/completion", body, self._headers)
-        if self._upstream.epoch != self._epoch:
-            raise Lost(f"{self._upstream.name} was lost while an answer of it was re-scored.")
+                answer = await self.upstream.post("/completion", body, self._headers)
+        if self.upstream.epoch != self._epoch:
+            raise Lost(f"{self.upstream.name} was lost while an answer of it was re-scored.")
         if (
             not isinstance(answer, dict)
             or answer.get("truncated")
@@ -134,13 +139,13 @@ class Scorer:
         settings = answer.get("generation_settings")
         types = settings.get("speculative.types") if isinstance(settings, dict) else None
         if isinstance(types, str):
-            self._upstream.types = types
+            self.upstream.types = types
 
     def _checked(self, entry: Entry) -> Entry:
         value, listed = entry.get(self._value), entry.get(self._listed)
         if isinstance(value, int | float) and math.isfinite(value) and isinstance(listed, list) and listed:
             return entry
-        raise Refusal(f"{self._upstream.name} gave no alternatives for a single token either.", 502, KIND)
+        raise Refusal(f"{self.upstream.name} gave no alternatives for a single token either.", 502, KIND)
 
     def _law(self, entry: Entry) -> dict[int, float]:
         return {a["id"]: a[self._value] for a in entry.get(self._listed) or [] if "id" in a and self._value in a}
@@ -154,28 +159,43 @@ def rms(a: Mapping[int, float], b: Mapping[int, float]) -> float:
 
 def lanes(tokens: int, context: int, most: int) -> int:
     """In how many parts to re-score: each works out the context anew, in a batch, which costs less per token than decoding."""
-    return max(1, min(most, tokens // max(4, context // 8)))
+    return max(1, min(most, tokens // max(8, context // 4)))
 
 
-async def in_lanes(scorer: Scorer, todo: list[Place], anchor: int | None, most: int) -> list[asyncio.Task[Entry]]:
+async def in_lanes(
+    scorer: Scorer, todo: list[Place], anchor: int | None, most: int, slot: int | None
+) -> list[asyncio.Task[Entry]]:
     """Tasks for the places in order. Each lane is a stretch of the answer, one token after the other: so each request
     adds one token to what a slot has cached, as plain decoding does.
+
+    Several lanes have a slot each: a server that chose would give a lane's context to the slot of a later one, which begins
+    with it, and work out the later one's anew. slot: that made the answer, if known; the first lane continues there.
     """
     if not todo:
         return []
-    n = lanes(len(todo), len(todo[-1].context), most)
+    free = scorer.upstream.free
+    n = lanes(len(todo), len(todo[-1].context), min(most, len(free)))
+    taken = [slot] if slot is not None and slot in free else []
+    taken += [s for s in sorted(free) if s not in taken]
+    taken = taken[:n] if n > 1 else []
     size = math.ceil(len(todo) / n)
     tasks: list[asyncio.Task[Entry]] = []
-    for start in range(0, len(todo), size):
+    for lane in range(n):
         before: asyncio.Task[Entry] | None = None
-        for place in todo[start : start + size]:
-            before = asyncio.create_task(after(before, scorer, place, anchor))
+        own = taken[lane] if taken else None
+        for place in todo[lane * size : (lane + 1) * size]:
+            before = asyncio.create_task(after(before, scorer, place, anchor, own))
             tasks.append(before)
+        if own is not None and before is not None:
+            free.discard(own)
+            before.add_done_callback(lambda _, own=own: free.add(own))
     return tasks
 
 
-async def after(before: asyncio.Task[Entry] | None, scorer: Scorer, place: Place, anchor: int | None) -> Entry:
+async def after(
+    before: asyncio.Task[Entry] | None, scorer: Scorer, place: Place, anchor: int | None, slot: int | None = None
+) -> Entry:
     """The score of a place, once its lane's last one is done. Fails with it."""
     if before is not None:
         await before
-    return await scorer.score(place, anchor)
+    return await scorer.score(place, anchor, slot)

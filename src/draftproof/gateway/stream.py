@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import httpx2
 
 from draftproof.gateway.contexts import Entry, Ids, Place, Unknown, pieces_before
 from draftproof.gateway.mending import Mender, is_missing
-from draftproof.gateway.scoring import Scorer, after, lanes
+from draftproof.gateway.scoring import Scorer, after
 from draftproof.gateway.whole import body_for, hide_tokens
 from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, event, events, marked
 
 _HELD = 256
 """Most events held: a client that reads slowly, or scores that lag, then slow the upstream down."""
-_STRETCH = 8
-"""Consecutive tokens that one lane re-scores."""
-_EXPECTED = 64
 
 Scoring: TypeAlias = "asyncio.Task[Entry] | None"
 
 
 @dataclass(slots=True)
 class _Answer:
-    """One answer of the stream so far. `last`: the newest task of each lane."""
+    """One answer of the stream so far. `last`: the newest score, which the next one waits for: each adds one token to what a
+    slot of the server has cached, beside the one that still makes the answer.
+    """
 
     prompt: Ids | None = None
     ids: Ids = ()
     first: Entry | None = None
     anchor: int | None = None
     scorer: Scorer | None = None
-    check: asyncio.Task[Entry] | None = None
-    last: dict[int, asyncio.Task[Entry]] = field(default_factory=dict)
+    last: asyncio.Task[Entry] | None = None
 
 
 async def answer_stream(mender: Mender, incoming: Incoming, out: Outgoing) -> None:
@@ -137,12 +135,10 @@ async def _start(mender: Mender, answer: _Answer, place: Place) -> asyncio.Task[
         answer.scorer = mender.scorer(0)
         if answer.first is not None:
             start = Place(answer.prompt, answer.ids[0], whole=True)
-            answer.check = asyncio.create_task(_check(answer.scorer, answer.first, start))
-            mender.keep(answer.check)
-    n = lanes(_EXPECTED, len(place.context), mender.lanes())
-    lane = len(answer.ids) // _STRETCH % n
-    task = asyncio.create_task(after(answer.last.get(lane, answer.check), answer.scorer, place, anchor))
-    answer.last[lane] = task
+            answer.last = asyncio.create_task(_check(answer.scorer, answer.first, start))
+            mender.keep(answer.last)
+    task = asyncio.create_task(after(answer.last, answer.scorer, place, anchor))
+    answer.last = task
     mender.keep(task)
     return task
 

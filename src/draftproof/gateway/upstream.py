@@ -58,6 +58,8 @@ class Upstream:
     types: str = ""
     scoring: asyncio.Semaphore | None = None
     """As many re-scores at once as the server has slots; None until it was asked."""
+    free: set[int] = field(default_factory=set)
+    """Its slots that no lane of re-scores has to itself."""
     _client: httpx2.AsyncClient = field(init=False)
     _timeouts: dict[str, float | None] = field(init=False)
 
@@ -151,6 +153,7 @@ class Upstream:
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
             self.context = context if isinstance(context, int) and context > 0 else None
             self.scoring = asyncio.Semaphore(self.slots or 1)
+            self.free = set(range(self.slots or 0))
 
     async def check_health(self) -> None:
         """Marks the server up or down."""
