@@ -35,6 +35,7 @@ ORDINARY = "The harbour was quiet that morning, and the captain"
 RECORD = '{"name": "lamp", "colour": "green", "in_stock": true, "price": 12.5, "tags": ["home", "light"]},\n'
 REPETITIVE = "A list of equal records:\n[\n" + 8 * RECORD
 SHORT = "la la la la la la la la la la la la la la la"
+PROMPTS = {"drafts accepted": REPETITIVE, "drafts mostly rejected": SHORT}
 NGRAM: Mapping[str, Option] = {
     "speculative.ngram_mod.n_match": 8,
     "speculative.ngram_mod.n_min": 4,
@@ -122,14 +123,23 @@ def countable(_: Path, rounds: int) -> None:
 
 
 def logprobs(model: Path, rounds: int) -> None:
-    for lanes in (1, 2, 4):
+    """The cost is that of the speculated text, told first, and of one plain decoding of what was drafted."""
+    with llama(model, types=["ngram-mod"], options=NGRAM) as server, llama(model) as plain:
+        one, other = Side(server.url, [server.pid]), Side(plain.url, [plain.pid])
+        for name, prompt in PROMPTS.items():
+
+            def text_of(side: Side, *, prompt: str = prompt) -> object:
+                return side.ask(prompt=prompt, n_predict=TOKENS)
+
+            told(f"speculated text past the gateway, {name}", paired(rounds, one, other, text_of))
+    for lanes in (1, 4):
         with (
             llama(model, types=["ngram-mod"], options=NGRAM) as server,
             llama(model) as plain,
             gateway(server.url, "--lanes", str(lanes)) as (url, pid),
         ):
             through, past = Side(url, [pid, server.pid]), Side(plain.url, [plain.pid])
-            for name, prompt in (("repetitive", REPETITIVE), ("short and repetitive", SHORT)):
+            for name, prompt in PROMPTS.items():
 
                 def ask(side: Side, *, prompt: str = prompt) -> object:
                     return side.ask(prompt=prompt, n_predict=TOKENS, n_probs=10)

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.gateway.upstreams import FakeServer, Faults, true_entries
+from tests.gateway.upstreams import FakeServer, Faults, Seen, true_entries
 
 from draftproof.gateway.app import Options
 from draftproof.gateway.run import Background
@@ -27,16 +27,28 @@ ROUTES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with FakeServer() as made:
-        yield made
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[FakeServer, httpx2.Client]]:
+    with (
+        FakeServer() as server,
+        Background([server.url]) as made,
+        httpx2.Client(base_url=made.url, timeout=20) as client,
+    ):
+        yield server, client
 
 
 @pytest.fixture
-def gateway(server: FakeServer) -> Iterator[httpx2.Client]:
-    with Background([server.url]) as made, httpx2.Client(base_url=made.url, timeout=20) as client:
-        yield client
+def server(pair: tuple[FakeServer, httpx2.Client]) -> FakeServer:
+    """Without faults, and as if it had not been asked yet."""
+    made, _ = pair
+    made.faults, made.seen = Faults(), Seen()
+    return made
+
+
+@pytest.fixture
+def gateway(pair: tuple[FakeServer, httpx2.Client], server: FakeServer) -> httpx2.Client:
+    """Before `server`."""
+    return pair[1]
 
 
 def entries(body: Any) -> list[Any]:
@@ -149,7 +161,8 @@ def test_what_cannot_be_re_scored_is_an_error_and_no_number(faults: Faults, word
             {**ROUTES["/v1/chat/completions"], "messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             "images",
         ),
-        ("/infill", {"n_probs": 2}, "/infill with logprobs"),
+        ("/infill", {"n_probs": 2}, "/infill gives no token ids"),
+        ("/v1/responses", {"include": ["message.output_text.logprobs"]}, "/v1/responses gives no"),
     ],
 )
 def test_what_could_not_be_re_scored_is_refused_before_anything_is_made(
@@ -170,6 +183,13 @@ def test_plain_servers_get_the_requests_for_logprobs(server: FakeServer, path: s
     assert entries(answer.json()) == true_entries("bcdbc", text_of(answer.json()), 3)
     assert answer.headers["x-draftproof"] == "upstream=plain 1"
     assert len(plain.seen.requests) == len(server.seen.requests) == 1
+
+
+def test_plain_servers_get_what_cannot_be_re_scored(server: FakeServer) -> None:
+    with FakeServer() as plain, Background([server.url], [plain.url]) as made:
+        answer = httpx2.post(made.url + "/infill", json={"n_probs": 2})
+    assert (answer.status_code, answer.json()) == (203, {"n_probs": 2})
+    assert answer.headers["x-draftproof"] == "plain; upstream=plain 1"
 
 
 def test_a_plain_server_that_speculates_all_the_same_is_found_out(server: FakeServer) -> None:

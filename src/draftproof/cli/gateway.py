@@ -34,7 +34,7 @@ Then:
 @click.option(
     "--lanes",
     type=click.IntRange(1, 64),
-    default=4,
+    default=1,
     help="Stretches of one answer that are re-scored at once; 1: along the numeric path of plain decoding.",
 )
 @click.option("--host", default="127.0.0.1", help="Who may reach it; the default is this machine only.")

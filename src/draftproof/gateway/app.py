@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from draftproof.gateway.asks import NATIVE, Wanted, wanted
+from draftproof.gateway.asks import NATIVE, Unscorable, Wanted, wanted
 from draftproof.gateway.mending import Mender
 from draftproof.gateway.passing import pass_checked, pass_on
 from draftproof.gateway.reports import answer_props
@@ -33,7 +33,7 @@ class Options:
     keys: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     body_limit: int = 16 << 20
-    lanes: int = 4
+    lanes: int = 1
     patience_s: float = 120.0
 
 
@@ -86,8 +86,7 @@ class Gateway:
     async def _answer(self, incoming: Incoming, out: Outgoing) -> None:
         try:
             try:
-                ask = wanted(incoming)
-                await self._on_one(ask, incoming, out)
+                await self._on_one(incoming, out)
             except Refusal as refusal:
                 if isinstance(refusal, Lost):
                     log.warning("A request failed: %s", refusal.message)
@@ -102,30 +101,33 @@ class Gateway:
                 raise
             await out.refuse(Refusal(f"The gateway failed: {type(error).__name__}.", 500, "server_error"))
 
-    async def _on_one(self, ask: Wanted | None, incoming: Incoming, out: Outgoing) -> None:
+    async def _on_one(self, incoming: Incoming, out: Outgoing) -> None:
         """One upstream for the whole request: the first that can be reached. Raises Refusal, Lost."""
-        fleet = self._fleet if ask is None or self._plain is None else self._plain
-        if ask is not None and self._plain is None and (why := ask.why_not()):
-            raise Refusal(
-                f"This request asks for logprobs that cannot be re-scored: {why}. Leave logprobs out, or start the gateway with "
-                "--plain and the URL of a server without speculation."
-            )
+        fleet, ask, mark = self._fleet, None, "passed"
+        try:
+            ask = wanted(incoming)
+            if ask is not None and self._plain is not None:
+                fleet = self._plain
+        except Unscorable:
+            if self._plain is None:
+                raise
+            fleet, mark = self._plain, "plain"
         order = fleet.order()
         for n, upstream in enumerate(order):
             try:
-                await self._on(upstream, ask, incoming, out)
+                await self._on(upstream, ask, incoming, out, mark)
             except Lost as lost:
                 if lost.status != 503 or out.started or n == len(order) - 1:
                     raise
             else:
                 return
 
-    async def _on(self, upstream: Upstream, ask: Wanted | None, incoming: Incoming, out: Outgoing) -> None:
+    async def _on(self, upstream: Upstream, ask: Wanted | None, incoming: Incoming, out: Outgoing, mark: str) -> None:
         if ask is None:
             if incoming.method == "GET" and incoming.path == "/props":
                 await answer_props(upstream, incoming, out)
             else:
-                await pass_on(upstream, incoming, out)
+                await pass_on(upstream, incoming, out, mark)
             return
         if self._plain is not None and ask.stream:
             await pass_checked(upstream, ask, incoming, out)

@@ -18,8 +18,9 @@ _ROUTES = {
     "/chat/completions": CHAT,
     "/v1/chat/completions": CHAT,
 }
+_ELSEWHERE = ("/infill", "/v1/responses", "/responses", "/v1/messages")
 _NAMES = ("logprobs", "n_probs", "top_logprobs")
-_HINTS = (*(f'"{name}"'.encode() for name in _NAMES), b"\\u")
+_HINTS = (b"logprobs", b"n_probs", b"\\u")
 _UNPROVABLE = (
     "grammar",
     "json_schema",
@@ -72,33 +73,38 @@ class Wanted:
         return ""
 
 
-def wanted(incoming: Incoming) -> Wanted | None:
-    """None for a request that passes through untouched: no logprobs asked, or nothing that is understood.
+class Unscorable(Refusal):
+    """A request for logprobs that cannot be re-scored. `why` completes "logprobs that cannot be re-scored: "."""
 
-    Raises Refusal for a request for logprobs on a route where they cannot be re-scored.
-    """
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"This request asks for logprobs that cannot be re-scored: {why}. Leave logprobs out, or start the gateway with "
+            "--plain and the URL of a server without speculation."
+        )
+
+
+def wanted(incoming: Incoming) -> Wanted | None:
+    """None for a request that passes through untouched: no logprobs asked, or nothing that is understood. Raises Unscorable."""
     if incoming.method != "POST" or not any(hint in incoming.body for hint in _HINTS):
         return None
     try:
         body = json.loads(incoming.body)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(body, dict) or not any(_is_asked(body.get(name)) for name in _NAMES):
+    if not isinstance(body, dict):
         return None
+    if incoming.path in _ELSEWHERE and (
+        any(_is_asked(body.get(n)) for n in _NAMES) or "logprobs" in str(body.get("include"))
+    ):
+        raise Unscorable(f"{incoming.path} gives no token ids; {COMPLETIONS}, {CHAT} and {NATIVE} do")
     route = _ROUTES.get(incoming.path)
-    if route is None:
-        return _elsewhere(incoming.path)
-    if route == CHAT and not (_is_asked(body.get("logprobs")) or _is_asked(body.get("n_probs"))):
+    names = ("logprobs", "n_probs") if route == CHAT else _NAMES
+    if route is None or not any(_is_asked(body.get(name)) for name in names):
         return None
-    return Wanted(route, body, _alternatives(body), body.get("stream") is True, bool(body.get("post_sampling_probs")))
-
-
-def _elsewhere(path: str) -> None:
-    if path in ("/infill", "/v1/responses", "/responses", "/v1/messages"):
-        raise Refusal(
-            f"{path} with logprobs: the gateway cannot re-score them there. Use {COMPLETIONS}, {CHAT} or {NATIVE}, "
-            "or leave logprobs out."
-        )
+    found = Wanted(route, body, _alternatives(body), body.get("stream") is True, bool(body.get("post_sampling_probs")))
+    if why := found.why_not():
+        raise Unscorable(why)
+    return found
 
 
 def _is_asked(value: object) -> bool:

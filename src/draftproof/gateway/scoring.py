@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from draftproof.gateway.asks import Wanted
@@ -188,8 +189,12 @@ async def in_lanes(
             tasks.append(before)
         if own is not None and before is not None:
             free.discard(own)
-            before.add_done_callback(lambda _, own=own: free.add(own))
+            before.add_done_callback(partial(_give_back, free, own))
     return tasks
+
+
+def _give_back(free: set[int], slot: int, _: asyncio.Task[Entry]) -> None:
+    free.add(slot)
 
 
 async def after(
