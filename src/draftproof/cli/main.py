@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rejudge": ("draftproof.cli.rejudge", "Judge an evidence file again, offline."),
     "explain": ("draftproof.cli.explain", "What a check claims, how it decides, what it cannot see."),
     "serve": ("draftproof.cli.serve", "Serve a model: speculating, and with true logprobs for every token."),
+    "gateway": ("draftproof.cli.gateway", "Stand before a speculating server: logprobs come out true."),
     "countable": ("draftproof.cli.countable", "Models small enough to count: write them, print their exact laws."),
     "prove": ("draftproof.cli.prove", "Enumerate every branch of the verification rules: which are exact?"),
     "controls": ("draftproof.cli.controls", "Try the checks on servers of which it is known what is wrong."),
