@@ -200,7 +200,7 @@ class SGLang(Interpreter):
         samplings = body["sampling_params"] if bulk else [body["sampling_params"]]
         answers: list[Any] = [
             self._answer(prompt, body, sampling)
-            for prompt, sampling in zip(prompts if bulk else [prompts], samplings, strict=True)
+            for prompt, sampling in zip(list(prompts or ()) if bulk else [prompts], samplings, strict=True)
         ]
         return answers if bulk else answers[0]
 

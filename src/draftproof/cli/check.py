@@ -83,7 +83,7 @@ Every option can be set by the environment too: DRAFTPROOF_EFFORT=deep."""
 )
 @click.option(
     "--resume",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     default=None,
     metavar="FILE",
     help="Go on from the audit whose evidence this is: the same server, more --effort or what was left undecided.",

@@ -197,8 +197,8 @@ def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -
 
 
 def _ids(tokens: Sequence[TokenRecord], told: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    """The ids of an answer's tokens. Those `told` beside entries that have none are left out: then its tokens, and the lists that they
-    are looked up in, are known by text alone.
+    """The ids of an answer's tokens. Those `told` beside entries that have none are left out: then its tokens, and the lists
+    that they are looked up in, are known by text alone.
     """
     if not tokens:
         return told

@@ -68,7 +68,7 @@ def conditions(probe: Probe) -> list[Condition]:
 
 
 def collect(probe: Probe) -> Evidence:
-    """Batches that double, until the temperature is known well enough, or the effort's answers, oracle rows or seconds are spent."""
+    """Batches that double, until the temperature is known well enough, or the effort's answers, rows or seconds are spent."""
     collectors = [Collector(c) for c in conditions(probe)]
     known = probe.known
     noise = probe.noise([c.condition.prompt for c in collectors], MANY_ROWS)
