@@ -22,6 +22,7 @@ from draftproof.client.evidence import read_records
 from draftproof.core.errors import Unreachable, UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
+from draftproof.testing import assert_sound
 
 CHECK = "stopping/budget"
 
@@ -29,7 +30,7 @@ CHECK = "stopping/budget"
 def configured(monkeypatch: pytest.MonkeyPatch, **options: Any) -> AuditConfig:
     """What `audit` makes of its options."""
     made: list[AuditConfig] = []
-    monkeypatch.setattr(api, "run", lambda config, *, listen: made.append(config))  # noqa: ARG005
+    monkeypatch.setattr(api, "run", lambda config, **_: made.append(config))
     audit(URL, **options)
     return made[0]
 
@@ -77,6 +78,24 @@ def test_report_answers_for_each_check(tmp_path: Path) -> None:
     assert report.failures == ()
     with pytest.raises(KeyError, match="this audit has stopping/budget"):
         report["logprobs/placeholder"]
+
+
+def test_accepted_findings_do_not_count(tmp_path: Path) -> None:
+    accepted = tmp_path / "baseline.toml"
+    with Weather() as server:
+        found = audit(server.url, checks="logprobs/well_formed", seed=1, out=tmp_path / "1.jsonl.gz")
+        entries = (
+            f'[[accepted]]\ncheck = "{o.check}"\ncode = "{c}"\n' for o in found.failures for c in o.judgement.codes
+        )
+        accepted.write_text("".join(entries), encoding="utf-8")
+        report = audit(
+            server.url, checks="logprobs/well_formed", seed=1, out=tmp_path / "2.jsonl.gz", baseline=accepted
+        )
+    assert found.exit_code == 1
+    assert (report.verdict, report.exit_code) == (Verdict.FAIL, 0)
+    assert_sound(report)
+    with pytest.raises(AssertionError):
+        assert_sound(found)
 
 
 def test_event_loop_goes_on_during_an_audit(tmp_path: Path) -> None:

@@ -19,8 +19,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
-from draftproof.audit import AuditConfig, Budget, Event, Expectation, Listener, Report
+from draftproof.audit import (
+    AuditConfig,
+    Baseline,
+    Budget,
+    Event,
+    Expectation,
+    Listener,
+    Report,
+    all_checks,
+    all_comparisons,
+)
 from draftproof.audit import audit as run
+from draftproof.audit.baseline import read_baseline
 from draftproof.audit.events import Progressed, SelfTestPassed
 from draftproof.audit.live import LiveTarget, open_live
 from draftproof.audit.resume import read_earlier
@@ -53,6 +64,7 @@ class _Settings(TypedDict, total=False):
 class AuditOptions(_Settings, total=False):
     """What `audit` takes beside the URL."""
 
+    baseline: File | None
     listen: Listener | None
 
 
@@ -71,6 +83,7 @@ def audit(
     expect_speculation: ExpectationName = "unknown",
     out: File | None = None,
     resume: File | None = None,
+    baseline: File | None = None,
     listen: Listener | None = None,
 ) -> Report:
     """Audits the server at `url`, as `draftproof check` does, and returns all that was found.
@@ -88,6 +101,7 @@ def audit(
         is seen to.
     out: the evidence file; None writes a new one to the working directory. `report.evidence_path` tells it.
     resume: the evidence file of an earlier audit to go on from.
+    baseline: a file of accepted findings, as `draftproof check --baseline` takes it: they do not change the exit code.
     listen: is called with every event of `draftproof.audit.events` as it happens, from several threads; must not raise.
 
     A fault is no exception: `report.verdict` and `report.exit_code` tell it. Raises UsageError for options that cannot be,
@@ -109,17 +123,19 @@ def audit(
         out=out,
         resume=resume,
     )
-    return run(config, listen=listen or _nobody)
+    return run(config, listen=listen or _nobody, baseline=_baseline(baseline))
 
 
-async def audit_async(url: str, *, listen: Listener | None = None, **settings: Unpack[_Settings]) -> Report:
+async def audit_async(
+    url: str, *, baseline: File | None = None, listen: Listener | None = None, **settings: Unpack[_Settings]
+) -> Report:
     """As `audit`, which runs in a thread: the event loop goes on. `listen` is called from other threads than the loop's.
 
     A task that is cancelled ends the audit: requests under way are cut off, nothing more is asked, the evidence is closed. The
     cancellation goes on when that is done; a second one does not wait for it.
     """
     config, stopping = _config(url, **settings), _Stopping(listen or _nobody)
-    call = partial(run, config, listen=stopping, open_target=stopping.open)
+    call = partial(run, config, listen=stopping, open_target=stopping.open, baseline=_baseline(baseline))
     running = asyncio.get_running_loop().run_in_executor(None, call)
     running.add_done_callback(_looked_at)
     try:
@@ -159,6 +175,11 @@ def _named(kind: type[E], option: str, value: str) -> E:
         return kind(value)
     except ValueError:
         raise UsageError(f"{option} must be one of {', '.join(kind)}, not {value!r}.") from None
+
+
+def _baseline(file: File | None) -> Baseline | None:
+    names = [check.name for check in (*all_checks(), *all_comparisons())]
+    return None if file is None else read_baseline(Path(file), names)
 
 
 def _path(file: File | None) -> Path | None:

@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol, TypeVar, Unpack, cast
 
 from draftproof import api
 from draftproof.api import AuditOptions
-from draftproof.audit import Outcome, Report, all_checks
-from draftproof.audit.outcome import UNREACHABLE
+from draftproof.audit import Baseline, Outcome, Report, all_checks
+from draftproof.audit.outcome import UNREACHABLE, Accepted
 from draftproof.audit.safety import what_to_do
 from draftproof.core.errors import TargetError, UsageError
 from draftproof.core.verdict import Verdict
@@ -60,12 +60,12 @@ def assert_sound(report: Report, allow: Iterable[str] = (), *, allow_inconclusiv
     """Raises AssertionError, with what failed, why and what to do, unless every check of the audit passed.
 
     `allow`: known faults, as the name of a check or as "check:CODE" for one of its findings. One that is not found any more is an
-    error: take it out. A check that broke (verdict `error`) is never allowed. `allow_inconclusive` lets undecided checks be, as
-    long as any check was decided.
+    error: take it out. What the audit's `baseline` accepts is allowed too. A check that broke (verdict `error`) is never allowed.
+    `allow_inconclusive` lets undecided checks be, as long as any check was decided.
     """
     __tracebackhide__ = True
     allowed = _allowances(allow)
-    problems = [o for o in report.outcomes if _is_problem(o, allowed, allow_inconclusive=allow_inconclusive)]
+    problems = list(_problems(report, allowed, allow_inconclusive=allow_inconclusive))
     told = [line for outcome in problems for line in _told(outcome)]
     told += [*_stale(report, allowed), *report.notes]
     told += _undecided(report, allow_inconclusive=allow_inconclusive)
@@ -90,17 +90,18 @@ def _allowances(allow: Iterable[str]) -> Mapping[str, frozenset[str] | None]:
     return codes
 
 
-def _is_problem(outcome: Outcome, allowed: Mapping[str, frozenset[str] | None], *, allow_inconclusive: bool) -> bool:
-    match outcome.verdict:
-        case Verdict.PASS | Verdict.NOT_APPLICABLE:
-            return False
-        case Verdict.INCONCLUSIVE:
-            return not allow_inconclusive
-        case Verdict.FAIL if outcome.check in allowed:
-            codes, found = allowed[outcome.check], set(outcome.judgement.codes)
-            return codes is not None and (not found or not found <= codes)
-        case _:
-            return True
+def _problems(
+    report: Report, allowed: Mapping[str, frozenset[str] | None], *, allow_inconclusive: bool
+) -> Iterator[Outcome]:
+    fine = {Verdict.PASS, Verdict.NOT_APPLICABLE} | ({Verdict.INCONCLUSIVE} if allow_inconclusive else set())
+    entries = [Accepted(o.check, code) for o in report.failures for code in _allowed_codes(o, allowed)]
+    weighed = Baseline((*report.accepted, *entries)).weigh(report.outcomes)
+    yield from (o for o, verdict in zip(report.outcomes, weighed.verdicts, strict=True) if verdict not in fine)
+
+
+def _allowed_codes(outcome: Outcome, allowed: Mapping[str, frozenset[str] | None]) -> Iterable[str]:
+    codes = allowed.get(outcome.check, frozenset())
+    return outcome.judgement.codes if codes is None else codes
 
 
 def _told(outcome: Outcome) -> Iterator[str]:
