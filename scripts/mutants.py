@@ -130,7 +130,13 @@ def trial(checks: Sequence[str], tests: Sequence[str]) -> str:
         return ""
     files = [str(ROOT / test) for test in tests]
     failed = pytest.main(["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
-    return f"pytest: {failed.name}" if isinstance(failed, pytest.ExitCode) and failed else "pytest failed" if failed else ""
+    return (
+        f"pytest: {failed.name}"
+        if isinstance(failed, pytest.ExitCode) and failed
+        else "pytest failed"
+        if failed
+        else ""
+    )
 
 
 def _dies(mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], limit: float) -> bool:
@@ -287,7 +293,9 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Verdict":
         for verdict in _VERDICTS.get(node.attr, ()):
             yield ast.Attribute(node.value, verdict, ast.Load())
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"min", "max", "any", "all"}:
+    elif (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"min", "max", "any", "all"}
+    ):
         opposite = {"min": "max", "max": "min", "any": "all", "all": "any"}[node.func.id]
         yield ast.Call(ast.Name(opposite, ast.Load()), node.args, node.keywords)
     elif isinstance(node, ast.Continue):
