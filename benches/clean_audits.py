@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.core.verdict import Verdict
 from draftproof.countable.files import write_pair
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel

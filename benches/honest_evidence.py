@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import AnyCheck
@@ -193,8 +194,8 @@ def _hot_told(noise: float) -> Callable[[np.random.Generator], temperature.Evide
     return evidence
 
 
-def _both_conditions(noise: float) -> Callable[[np.random.Generator], unchanged.Evidence]:
-    def evidence(rng: np.random.Generator) -> unchanged.Evidence:
+def _both_conditions(noise: float) -> Callable[[np.random.Generator], Any]:
+    def evidence(rng: np.random.Generator) -> Any:
         on, off = (
             _stream(_walk(_tree(made.LAW, 3, rng, noise), n, 3, rng), NEUTRAL, drafts)
             for n, drafts in ((96, True), (32, False))
@@ -209,7 +210,7 @@ def _sound(check: AnyCheck) -> Any:
     return next(e.evidence for e in check.examples if e.verdict is Verdict.PASS)
 
 
-def _seeded(law: Sequence[float], told: int, n: int, tokens: int) -> Callable[[np.random.Generator], seeds.Evidence]:
+def _seeded(law: ArrayLike, told: int, n: int, tokens: int) -> Callable[[np.random.Generator], seeds.Evidence]:
     """Token by token the same law, of which the oracle tells the `told` likeliest."""
     p = np.asarray(law)
 
@@ -217,7 +218,7 @@ def _seeded(law: Sequence[float], told: int, n: int, tokens: int) -> Callable[[n
         drawn = _draw(np.tile(p, (count * tokens, 1)), rng).reshape(count, tokens).tolist()
         return tuple(_completion(tuple(ids)) for ids in drawn)
 
-    def evidence(rng: np.random.Generator) -> seeds.Evidence:
+    def evidence(rng: np.random.Generator) -> Any:
         seeded, unseeded = answers(n, rng), answers(max(4, n // 6), rng)
         chances = [float(p[list(some[0].token_ids or ())].prod()) for some in (seeded, unseeded)]
         listed = tuple((i, float(x)) for i, x in enumerate(p[:told]))

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 from draftproof.countable.files import write_pair

@@ -117,8 +117,8 @@ def trial(checks: Sequence[str], tests: Sequence[str]) -> str:
     """What is wrong with the examples of the checks, or else with the tests; "" when nothing is."""
     import pytest
 
-    from draftproof.audit import all_checks
-    from draftproof.audit.selftest import run_controls
+    from draftproof.auditing import all_checks
+    from draftproof.auditing.selftest import run_controls
     from draftproof.checks.check import Terms
     from draftproof.checks.same import law
 
@@ -168,7 +168,7 @@ def install(mutant: Mutant, module: ModuleType) -> None:
     if mutant.code is None:
         old = getattr(module, mutant.where)
         for other in list(sys.modules.values()):
-            if other is not None and other.__dict__.get(mutant.where) is old:
+            if other.__dict__.get(mutant.where) is old:
                 setattr(other, mutant.where, mutant.value)
         return
     found: Any = module
@@ -185,7 +185,7 @@ def mutants(module: str) -> list[Mutant]:
     path = ROOT / "src" / "draftproof" / f"{module}.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {".".join(name): node for name, node in _functions(tree)}
-    judged = _reached(tree, functions) if module.startswith("checks/") and "judge" in functions else None
+    judged = _reached(tree) if module.startswith("checks/") and "judge" in functions else None
     out: list[Mutant] = []
     names: Counter[str] = Counter()
     for where, changed, told in _changes(tree, functions, judged):
@@ -208,7 +208,7 @@ def _functions(node: ast.AST, outer: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield from _functions(child, (*outer, child.name))
 
 
-def _reached(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> set[str]:
+def _reached(tree: ast.Module) -> set[str]:
     """Names at the top of the module that `judge` uses, directly or through others; a class counts as a whole."""
     top = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     found, todo = set(), ["judge"]
@@ -237,7 +237,7 @@ def _changes(
         for number, place in enumerate(places):
             for change in _others(place):
                 changed = copy.deepcopy(tree)
-                twin = dict((".".join(n), f) for n, f in _functions(changed))[where]
+                twin = {".".join(n): f for n, f in _functions(changed)}[where]
                 _replace(twin, list(_places(twin))[number], change)
                 yield where, changed, f"{_told(place)} -> {_told(change)}"
 
@@ -270,7 +270,7 @@ def _told(node: ast.AST) -> str:
     return ast.unparse(node.test if isinstance(node, ast.If) else node)
 
 
-def _others(node: ast.AST) -> Iterator[ast.AST]:
+def _others(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - one case for each kind of node
     """What could stand there instead."""
     if isinstance(node, ast.Compare):
         for i, operator in enumerate(node.ops):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.real.modes import MODES
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 

@@ -15,7 +15,7 @@ from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, serve
 from click.testing import CliRunner
 from tests.engine.libllama.models import smollm2
 
-from draftproof.audit import Report
+from draftproof.auditing import Report
 from draftproof.cli.main import cli
 from draftproof.core.verdict import Verdict
 

@@ -12,11 +12,11 @@ import pytest
 from tests.client.weather import Connection, Request, Spoil, Weather, busy, few_alternatives, native_answer
 from tests.fakes import FACTS, SOUND, URL, FakeTarget
 
-from draftproof.audit import AuditConfig, Report, all_checks, audit
-from draftproof.audit.limits import limits
-from draftproof.audit.outcome import SOUND as EXIT_SOUND
-from draftproof.audit.outcome import UNCERTAIN
-from draftproof.audit.rejudge import rejudge
+from draftproof.auditing import AuditConfig, Report, all_checks, audit
+from draftproof.auditing.limits import limits
+from draftproof.auditing.outcome import SOUND as EXIT_SOUND
+from draftproof.auditing.outcome import UNCERTAIN
+from draftproof.auditing.rejudge import rejudge
 from draftproof.client.http import Http, Limits
 from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent

@@ -21,10 +21,10 @@ from tests.fakes import (
     raising,
 )
 
-from draftproof.audit import audit
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.outcome import Report
-from draftproof.audit.rejudge import rejudge
+from draftproof.auditing import audit
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.outcome import Report
+from draftproof.auditing.rejudge import rejudge
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.core.errors import EvidenceError, InstrumentError
 from draftproof.core.verdict import Finding, Judgement, Verdict

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from draftproof.audit.baseline import Baseline
-from draftproof.audit.config import AuditConfig, Budget, Expectation, select
-from draftproof.audit.events import Event, Listener
-from draftproof.audit.outcome import Outcome, Report
-from draftproof.audit.resume import continued, read_earlier
-from draftproof.audit.runner import Audit
-from draftproof.audit.target import OpenTarget
+from draftproof.auditing.baseline import Baseline
+from draftproof.auditing.config import AuditConfig, Budget, Expectation, select
+from draftproof.auditing.events import Event, Listener
+from draftproof.auditing.outcome import Outcome, Report
+from draftproof.auditing.resume import continued, read_earlier
+from draftproof.auditing.runner import Audit
+from draftproof.auditing.target import OpenTarget
 from draftproof.checks.check import AnyCheck
 
 __all__ = [
@@ -71,7 +71,7 @@ def audit(
     running = Audit(config, select(every, config.checks), every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
-        from draftproof.audit.live import open_live
+        from draftproof.auditing.live import open_live
 
         open_target = open_live if earlier is None else partial(open_live, earlier=earlier)
     with open_target(config, save=not dry_run) as target:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.outcome import Outcome, Report
-from draftproof.audit.plan import Plan
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.outcome import Outcome, Report
+from draftproof.auditing.plan import Plan
 from draftproof.core.facts import Facts
 
 

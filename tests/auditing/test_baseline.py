@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, Seen, judge_zeros
 
-from draftproof.audit import AuditConfig, Baseline, Expectation, Report, all_checks, all_comparisons, audit
-from draftproof.audit.baseline import read_baseline
-from draftproof.audit.outcome import Accepted, Answer
-from draftproof.audit.rejudge import rejudge
+from draftproof.auditing import AuditConfig, Baseline, Expectation, Report, all_checks, all_comparisons, audit
+from draftproof.auditing.baseline import read_baseline
+from draftproof.auditing.outcome import Accepted, Answer
+from draftproof.auditing.rejudge import rejudge
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.core.errors import UsageError
 from draftproof.core.verdict import Judgement, Verdict

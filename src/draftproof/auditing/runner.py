@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from draftproof import __version__
-from draftproof.audit import codec, record
-from draftproof.audit.aggregates import aggregates
-from draftproof.audit.baseline import Baseline
-from draftproof.audit.budget import alpha_shares
-from draftproof.audit.config import AuditConfig, Expectation
-from draftproof.audit.events import (
+from draftproof.auditing import codec, record
+from draftproof.auditing.aggregates import aggregates
+from draftproof.auditing.baseline import Baseline
+from draftproof.auditing.budget import alpha_shares
+from draftproof.auditing.config import AuditConfig, Expectation
+from draftproof.auditing.events import (
     AuditFinished,
     AuditStarted,
     CheckFinished,
@@ -28,13 +28,13 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
-from draftproof.audit.limits import Limit, limits
-from draftproof.audit.outcome import SOUND, Outcome, Report, contradictions, exit_code
-from draftproof.audit.plan import Plan, Planned, make_plan
-from draftproof.audit.resume import Earlier
-from draftproof.audit.safety import safe_to_use, what_to_do
-from draftproof.audit.selftest import Controls, require_sound
-from draftproof.audit.target import Target
+from draftproof.auditing.limits import Limit, limits
+from draftproof.auditing.outcome import SOUND, Outcome, Report, contradictions, exit_code
+from draftproof.auditing.plan import Plan, Planned, make_plan
+from draftproof.auditing.resume import Earlier
+from draftproof.auditing.safety import safe_to_use, what_to_do
+from draftproof.auditing.selftest import Controls, require_sound
+from draftproof.auditing.target import Target
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.checks.drafting import DECLARED
 from draftproof.client.watch import Observed

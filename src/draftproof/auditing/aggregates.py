@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from draftproof.audit.outcome import Outcome
+from draftproof.auditing.outcome import Outcome
 from draftproof.core.verdict import Cell, Table
 
 _KEY = re.compile(r"t(?P<temperature>[0-9.]+) (?P<quantity>.+) (?P<side>reported|true)")

@@ -8,9 +8,9 @@ from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
-from draftproof.audit.config import AuditConfig, Expectation
-from draftproof.audit.limits import Limit
-from draftproof.audit.plan import Plan
+from draftproof.auditing.config import AuditConfig, Expectation
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.plan import Plan
 from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Judgement, Table, Verdict, merge

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.live import LiveTarget, open_live
-from draftproof.audit.rejudge import evidence_of
-from draftproof.audit.target import OpenTarget
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.live import LiveTarget, open_live
+from draftproof.auditing.rejudge import evidence_of
+from draftproof.auditing.target import OpenTarget
 from draftproof.checks import CHECKS
 from draftproof.checks.same.pair import Recorded
 from draftproof.checks.sampling.streams import Stream

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from draftproof.audit.config import AuditConfig
+from draftproof.auditing.config import AuditConfig
 from draftproof.client.watch import Observed
 from draftproof.core.probe import Probe
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.fakes import FACTS
 
-from draftproof.audit import all_checks, all_comparisons
-from draftproof.audit.safety import ROWS
-from draftproof.audit.selftest import run_controls
+from draftproof.auditing import all_checks, all_comparisons
+from draftproof.auditing.safety import ROWS
+from draftproof.auditing.selftest import run_controls
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from draftproof.audit import codec
-from draftproof.audit.aggregates import aggregates
-from draftproof.audit.baseline import Baseline
-from draftproof.audit.limits import Limit
-from draftproof.audit.outcome import Outcome, Report, contradictions, exit_code
-from draftproof.audit.plan import Plan
-from draftproof.audit.record import FORMAT, VERSION, Collected, Ending, Header
-from draftproof.audit.safety import safe_to_use, what_to_do
-from draftproof.audit.selftest import require_sound
+from draftproof.auditing import codec
+from draftproof.auditing.aggregates import aggregates
+from draftproof.auditing.baseline import Baseline
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.outcome import Outcome, Report, contradictions, exit_code
+from draftproof.auditing.plan import Plan
+from draftproof.auditing.record import FORMAT, VERSION, Collected, Ending, Header
+from draftproof.auditing.safety import safe_to_use, what_to_do
+from draftproof.auditing.selftest import require_sound
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.client.evidence import read_records
 from draftproof.core.errors import EvidenceError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.client.weather import Connection, Request, Spoil, Weather, native_answer
 
-from draftproof.audit import AuditConfig, Budget, Report, all_checks, audit
-from draftproof.audit.rejudge import rejudge
+from draftproof.auditing import AuditConfig, Budget, Report, all_checks, audit
+from draftproof.auditing.rejudge import rejudge
 from draftproof.core.errors import DraftproofError, UsageError
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict

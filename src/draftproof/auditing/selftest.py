@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftproof.audit import codec
+from draftproof.auditing import codec
 from draftproof.checks.check import AnyCheck, Example, Terms
 from draftproof.core.errors import InstrumentError
 

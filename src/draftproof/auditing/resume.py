@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from draftproof.audit import codec, record
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.outcome import Outcome
-from draftproof.audit.record import Collected
-from draftproof.audit.rejudge import header_of
+from draftproof.auditing import codec, record
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.outcome import Outcome
+from draftproof.auditing.record import Collected
+from draftproof.auditing.rejudge import header_of
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.drafting import DECLARED
 from draftproof.client.evidence import Sink, exchange_from_record, read_records

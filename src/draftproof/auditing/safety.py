@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from draftproof.audit.outcome import Answer, Outcome, Safety
+from draftproof.auditing.outcome import Answer, Outcome, Safety
 from draftproof.checks.check import AnyCheck
 from draftproof.core.verdict import Judgement, Verdict
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.fakes import SOUND, check, seeing
 
-from draftproof.audit.aggregates import aggregates
-from draftproof.audit.outcome import Answer, Outcome
-from draftproof.audit.safety import ROWS, safe_to_use, what_to_do
+from draftproof.auditing.aggregates import aggregates
+from draftproof.auditing.outcome import Answer, Outcome
+from draftproof.auditing.safety import ROWS, safe_to_use, what_to_do
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Judgement, Verdict
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from draftproof.audit import codec
+from draftproof.auditing import codec
 from draftproof.core.errors import EvidenceError
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from draftproof.audit import codec
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.limits import Limit
-from draftproof.audit.outcome import Outcome, Report
-from draftproof.audit.plan import Plan
+from draftproof.auditing import codec
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.outcome import Outcome, Report
+from draftproof.auditing.plan import Plan
 from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
 

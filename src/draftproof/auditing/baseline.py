@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from draftproof.audit.outcome import Accepted, Outcome
+from draftproof.auditing.outcome import Accepted, Outcome
 from draftproof.core.errors import UsageError
 from draftproof.core.verdict import Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from draftproof.audit.config import TARGET_TV
+from draftproof.auditing.config import TARGET_TV
 from draftproof.client.watch import Observed
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort

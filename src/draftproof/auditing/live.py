@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.resume import Earlier, require_same_server
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.resume import Earlier, require_same_server
 from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
 from draftproof.client.facts import connect
 from draftproof.client.http import Budget, Limits

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL
 
-from draftproof.audit.config import AuditConfig, Budget, select
+from draftproof.auditing.config import AuditConfig, Budget, select
 from draftproof.core.errors import UsageError
 
 CHECKS = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE)

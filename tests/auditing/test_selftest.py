@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes import EXAMPLES, FAULTY, SOUND, Seen
 
-from draftproof.audit.selftest import require_sound, run_controls
+from draftproof.auditing.selftest import require_sound, run_controls
 from draftproof.checks.check import Example, Terms
 from draftproof.core.errors import InstrumentError
 from draftproof.core.verdict import Verdict

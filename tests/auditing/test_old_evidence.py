@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from draftproof.audit import all_checks
-from draftproof.audit.rejudge import rejudge
-from draftproof.audit.resume import read_earlier
+from draftproof.auditing import all_checks
+from draftproof.auditing.rejudge import rejudge
+from draftproof.auditing.resume import read_earlier
 from draftproof.core.verdict import Verdict
 
 EVIDENCE = Path(__file__).parents[1] / "data" / "evidence-v1.jsonl.gz"

@@ -20,9 +20,9 @@ from tests.fakes import (
     seeing,
 )
 
-from draftproof.audit import Report, audit
-from draftproof.audit.config import AuditConfig, Expectation
-from draftproof.audit.events import (
+from draftproof.auditing import Report, audit
+from draftproof.auditing.config import AuditConfig, Expectation
+from draftproof.auditing.events import (
     AuditFinished,
     AuditStarted,
     CheckFinished,
@@ -33,7 +33,7 @@ from draftproof.audit.events import (
     Progressed,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import exit_code
+from draftproof.auditing.outcome import exit_code
 from draftproof.checks.check import AnyCheck, Example, Terms
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import (
