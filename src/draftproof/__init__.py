@@ -7,6 +7,7 @@ audits a running server (`draftproof.api`); what it needs is imported when it is
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +19,5 @@ __all__ = ["__version__", "audit", "audit_async"]
 
 def __getattr__(name: str) -> Any:
     if name in {"audit", "audit_async"}:
-        from draftproof import api
-
-        return getattr(api, name)
+        return getattr(import_module("draftproof.api"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
