@@ -76,13 +76,13 @@ def test_suite_is_red_if_and_only_if_the_exit_code_is_not_0(
 
 def test_stale_entry_is_a_case_of_the_audit() -> None:
     text = report_junit(made(SOUND, accepted=(Accepted("logprobs/sound", "MISSING"),)))
-    assert results(text)["draftproof.auditing"] == "error"
+    assert results(text)["draftproof.audit"] == "error"
     assert "logprobs/sound MISSING is accepted, but not found any more" in text
 
 
 def test_audit_that_could_not_be_made_is_an_error() -> None:
     text = error_junit(Unreachable("nobody there", "start it"), __version__)
-    assert results(text) == {"draftproof.auditing": "error"}
+    assert results(text) == {"draftproof.audit": "error"}
     assert "nobody there" in text
 
 
