@@ -8,24 +8,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, Budget, Event, Report, audit
+from draftproof.api import Event, Report, audit
 from draftproof.audit.events import CheckFinished
 from draftproof.core.errors import DraftproofError
-from draftproof.core.probe import Effort
-from draftproof.core.verdict import Verdict
 
 
 def listen(event: Event) -> None:
     """Called with every event of the audit, as a reporter is."""
     if isinstance(event, CheckFinished):
         outcome = event.outcome
-        sys.stdout.write(f"{outcome.judgement.verdict:<14} {outcome.check}\n")
+        sys.stdout.write(f"{outcome.verdict:<14} {outcome.check}\n")
 
 
 def examine(url: str, evidence: Path) -> Report:
     """The report of a quick audit of at most a minute."""
-    config = AuditConfig(url=url, effort=Effort.QUICK, budget=Budget(seconds=60), out=evidence)
-    return audit(config, listen=listen)
+    return audit(url, budget="seconds=60", out=evidence, listen=listen)
 
 
 def main() -> int:
@@ -34,8 +31,7 @@ def main() -> int:
     except DraftproofError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    faults = [o for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
-    for outcome in faults:
+    for outcome in report.failures:
         sys.stdout.write(f"\n{outcome.check}: {outcome.judgement.summary}\n")
         for finding in outcome.judgement.findings:
             sys.stdout.write(f"  {finding.code}, exchanges {', '.join(map(str, finding.exchanges))}\n")

@@ -195,7 +195,7 @@ class SGLang(Interpreter):
             return self.upstream.post("/tokenize", {"content": body["prompt"], "add_special": False})
         if path != "/generate":
             raise KeyError(path)
-        prompts = body.get("input_ids", body.get("text"))
+        prompts: Any = body["input_ids"] if "input_ids" in body else body["text"]
         bulk = isinstance(body["sampling_params"], list)
         samplings = body["sampling_params"] if bulk else [body["sampling_params"]]
         answers: list[Any] = [

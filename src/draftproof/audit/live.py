@@ -84,6 +84,11 @@ class LiveTarget:
             self._probe.replay = earlier.replay()
         return self._probe
 
+    def interrupt(self) -> None:
+        """Ends waits and requests under way, from another thread; the audit has to end by itself."""
+        if self._probe is not None:
+            self._probe.close()
+
     def observed(self) -> Observed:
         return Observed() if self._probe is None else self._probe.observed()
 

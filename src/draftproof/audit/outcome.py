@@ -40,6 +40,10 @@ class Outcome:
     elapsed_s: float = 0.0
 
     @property
+    def verdict(self) -> Verdict:
+        return self.judgement.verdict
+
+    @property
     def more_s(self) -> float | None:
         """About how many seconds `Judgement.more` further samples take, at the pace of those that came."""
         came = self.judgement.measured.get("samples")
@@ -114,6 +118,18 @@ class Report:
     """What the server does not offer, and what could not be seen for it."""
     continues: tuple[str, ...] = ()
     """The evidence files of the audits that this one goes on from."""
+
+    def __getitem__(self, check: str) -> Outcome:
+        """`report["logprobs/placeholder"]`. Raises KeyError for a check that was not part of this audit."""
+        for outcome in self.outcomes:
+            if outcome.check == check:
+                return outcome
+        raise KeyError(f"{check} (this audit has {', '.join(o.check for o in self.outcomes) or 'no outcomes'})")
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        """The checks that found a fault."""
+        return tuple(o for o in self.outcomes if o.verdict is Verdict.FAIL)
 
     @property
     def exit_meaning(self) -> str:

@@ -136,7 +136,7 @@ def _counts(ask: Ask, body: Mapping[str, Any], field: Field) -> dict[str, Any]:
     drafted, accepted = draft_counts(body, field)
     return {
         "prompt_tokens": field.integer(usage.get("prompt_tokens"), "usage.prompt_tokens"),
-        "completion_tokens": None if generated is None else generated - reasoning_tokens(body, field),
+        "completion_tokens": None if reasoning_tokens(body, field) else generated,
         "drafted": drafted,
         "accepted": accepted,
     }
@@ -148,7 +148,7 @@ def _hidden(body: Mapping[str, Any], field: Field) -> tuple[tuple[str, Scalar], 
 
 
 def reasoning_tokens(body: Mapping[str, Any], field: Field) -> int:
-    """How many of the tokens charged are hidden: they are no part of the text, nor of its logprobs."""
+    """How many of the tokens charged are hidden, no part of the text nor of its logprobs: how many are shown is then not told."""
     usage = field.obj_or_none(body.get("usage"), "usage")
     details = field.obj_or_none(usage.get("completion_tokens_details"), "usage.completion_tokens_details")
     return field.integer(details.get("reasoning_tokens"), "usage.completion_tokens_details.reasoning_tokens") or 0

@@ -116,14 +116,13 @@ class Scorer:
             "n_predict": 1,
             "n_probs": n,
             "cache_prompt": True,
-            "stream": False,
             **({} if slot is None else {"id_slot": slot}),
         }
         scoring, answer = self.upstream.scoring, None
         if scoring is not None:
             async with scoring:
                 self.requests += 1
-                answer = await self.upstream.post("/completion", body, self._headers)
+                answer = await self.upstream.post("/completion", body, self._headers, again=False)
         if self.upstream.epoch != self._epoch:
             raise Lost(f"{self.upstream.name} was lost while an answer of it was re-scored.")
         if (

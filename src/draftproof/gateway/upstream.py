@@ -27,6 +27,8 @@ _IDLE_S = 2.5
 """Less than the five seconds after which llama-server closes an idle connection, so that none is used just then."""
 _CONNECTIONS = 1024
 _ANSWER_LIMIT = 256 << 20
+_STREAM = b'"stream"'
+"""In a body: the connection is not used again, which llama-server may close after a stream without a word."""
 _DRAFTED = re.compile(rb'"draft_n":\s*([1-9])')
 _GONE = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
@@ -75,18 +77,27 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def ask(
-        self, method: str, target: str, headers: HeaderList, body: bytes = b""
+        self, method: str, target: str, headers: HeaderList, body: bytes = b"", *, again: bool = True
     ) -> AsyncIterator[httpx2.Response]:
         """The answer's head; its body is still to be read, within the context. Leaving the context early cancels the request.
 
+        again: whether it is sent once more when the server closes the connection without a word, as llama-server now and then does
+        after a stream: that is no loss, but it cannot be told from a restart.
         Raises Lost when the server is gone or silent, also out of the reading of the body.
         """
+        if _STREAM in body:
+            headers = [*headers, (b"connection", b"close")]
         request = httpx2.Request(
             method, self.url + target, headers=headers, content=body or None, extensions={"timeout": self._timeouts}
         )
         self.load += 1
         try:
-            response = await self._client.send(request, stream=True)
+            try:
+                response = await self._client.send(request, stream=True)
+            except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+                if not again:
+                    raise
+                response = await self._client.send(request, stream=True)
             self._seen(up=True)
             try:
                 yield response
@@ -107,10 +118,10 @@ class Upstream:
             self.load -= 1
 
     async def whole(
-        self, method: str, target: str, headers: HeaderList, body: bytes = b""
+        self, method: str, target: str, headers: HeaderList, body: bytes = b"", *, again: bool = True
     ) -> tuple[httpx2.Response, bytes]:
         """The answer and its decoded body. Raises Lost."""
-        async with self.ask(method, target, headers, body) as response:
+        async with self.ask(method, target, headers, body, again=again) as response:
             parts, size = [], 0
             async for part in response.aiter_bytes():
                 size += len(part)
@@ -119,9 +130,9 @@ class Upstream:
                 parts.append(part)
             return response, b"".join(parts)
 
-    async def post(self, path: str, value: Any, headers: HeaderList) -> Any:
+    async def post(self, path: str, value: Any, headers: HeaderList, *, again: bool = True) -> Any:
         """The answer's JSON. Raises Refusal with the upstream's own words where it refuses, Lost where it is gone."""
-        response, body = await self.whole("POST", path, headers, to_json(value))
+        response, body = await self.whole("POST", path, headers, to_json(value), again=again)
         answer = parsed(body)
         if response.status_code != 200:
             told = answer.get("error") if isinstance(answer, dict) else None

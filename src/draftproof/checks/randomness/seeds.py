@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import common
@@ -31,7 +31,7 @@ COPYING = Sampling(temperature=0.6)
 """Cool enough to copy what repeats itself, so that n-gram drafters draft."""
 LAW_MASS = 1e-6
 CONTROL = 1e-3
-"""The chance of a coincidence must be below this before equal answers are blamed on the server."""
+"""Where few answers are different, the chance of a coincidence must be below this for a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Evidence:
     `same`: groups of one seed each, asked several times, one group per route and prompt (an ordinary one, one that repeats
     itself), more often where they differ; without the prompt cache, whose numerics are a matter of `randomness/history`.
     `seeded`: one answer per consecutive seed. `unseeded`: no seed given. By the one-token oracle: `law`, token id to
-    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known).
+    probability of token 1; `chance`, an upper bound for the probability of the first seeded answer (None: not known), and
+    `unseeded_chance` of the first one without a seed, where those are all the same.
     `noise`: of the server's laws in nats, None where it was not needed.
     """
 
@@ -52,6 +53,7 @@ class Evidence:
     law: tuple[tuple[int, float], ...] = ()
     chance: float | None = None
     noise: float | None = None
+    unseeded_chance: float | None = None
 
 
 def collect(probe: Probe) -> Evidence:
@@ -73,7 +75,9 @@ def collect(probe: Probe) -> Evidence:
         return Evidence(probe.facts.self_reports, same, seeded, unseeded, noise=noise)
     row = probe.oracle(prompt)
     law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
-    return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, _probability(probe, seeded[0]), noise)
+    came = [a for a in unseeded if a.ok]
+    chance, unseeded_chance = _probability(probe, seeded[0]), _probability(probe, came[0]) if _distinct(came) == 1 else None
+    return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, chance, noise, unseeded_chance)
 
 
 def _asked_again(probe: Probe, ask: Ask) -> tuple[Completion, ...]:
@@ -118,17 +122,28 @@ def _same_seed(evidence: Evidence) -> tuple[list[Finding], bool]:
     return found, excused
 
 
-def _other_seeds(evidence: Evidence) -> Iterator[Finding]:
-    seeded, unseeded = evidence.seeded, evidence.unseeded
-    if len(seeded) > 2 and _distinct(seeded) == 1:
-        text = f"{len(seeded)} different seeds gave one and the same answer"
-        yield Finding("IGNORED", text, tuple(a.exchange for a in seeded))
-    elif _distinct(unseeded) == 1 and len(unseeded) > 2:
-        text = f"{len(unseeded)} requests without a seed gave one and the same answer"
-        yield Finding("SHARED_STREAM", text, tuple(a.exchange for a in unseeded))
+def _other_seeds(evidence: Evidence, alpha: float) -> tuple[list[Finding], bool]:
+    """Equal answers where they should differ, and whether there are some that may be a coincidence.
+
+    n equal answers of probability p: p**(n - 1) < alpha happens on a sound server with a probability below alpha, summed
+    over all answers that there are.
+    """
+    found, excused = [], False
+    for code, answers, chance, what in (
+        ("IGNORED", evidence.seeded, evidence.chance, "different seeds"),
+        ("SHARED_STREAM", evidence.unseeded, evidence.unseeded_chance, "requests without a seed"),
+    ):
+        if len(answers) < 3 or _distinct(answers) > 1:
+            continue
+        if chance is None or chance ** (len(answers) - 1) >= alpha:
+            excused = True
+        else:
+            text = f"{len(answers)} {what} gave one and the same answer"
+            found.append(Finding(code, text, tuple(a.exchange for a in answers)))
+    return found[:1], excused
 
 
-def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding | None] | None:
+def _first_tokens(evidence: Evidence, alpha: float) -> tuple[Statement, Finding | None] | None:
     """Token 1 of consecutive seeds against the oracle's law (tokens beyond the law's list share a rest cell)."""
     seen = [a.token_ids[0] for a in evidence.seeded if a.ok and a.token_ids]
     if len(seen) < 20 or not evidence.law:
@@ -145,8 +160,8 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
     if len(result.counts) < 2:
         return None
     text = f"token 1 of {len(seen)} consecutive seeds against the one-token oracle: p = {result.p_value:.2g}"
-    statement = Statement(text, len(seen), result.method, terms.alpha, {"p_value": result.p_value})
-    if result.p_value >= terms.alpha:
+    statement = Statement(text, len(seen), result.method, alpha, {"p_value": result.p_value})
+    if result.p_value >= alpha:
         return statement, None
     return statement, Finding("CORRELATED_SEEDS", text, tuple(a.exchange for a in evidence.seeded[:5]))
 
@@ -154,13 +169,14 @@ def _first_tokens(evidence: Evidence, terms: Terms) -> tuple[Statement, Finding 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails on unequal answers to one seed, one answer to all seeds, or seeds whose token 1 does not follow the law.
 
-    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. Only the
-    last is a test of chance: it spends `terms.alpha`. The others are decided only on a prompt whose own entropy makes
-    a coincidence less likely than 1e-3 (by the oracle's probability of the answer).
+    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. The others are
+    tests of chance, each at a third of `terms.alpha`: equal answers with seeds, equal ones without (both by the oracle's probability
+    of the answer), and token 1. Answers that are equal by coincidence, as far as can be told, leave the check undecided.
     """
     seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
     evidence = replace(evidence, seeded=seeded, unseeded=unseeded)
-    tested = _first_tokens(evidence, terms)
+    alpha = terms.alpha / 3
+    tested = _first_tokens(evidence, alpha)
     statements = (tested[0],) if tested else ()
     chance = _coincidence(evidence)
     measured = {
@@ -170,7 +186,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         "noise (nat)": evidence.noise,
     }
     same, excused = _same_seed(evidence)
-    other = list(_other_seeds(evidence)) if chance is not None and chance < CONTROL else []
+    other, coincident = _other_seeds(evidence, alpha)
     findings = (*same, *other, *((tested[1],) if tested and tested[1] else ()))
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, statements, measured)
@@ -179,7 +195,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="less numerical noise")
     if min(len(seeded), len(unseeded)) < 3 or not evidence.same:
         return Judgement(Verdict.INCONCLUSIVE, "too few answers", measured=measured, missing="answers with seeds")
-    if (chance is None or chance >= CONTROL) and _distinct(seeded) < 3:
+    if coincident or ((chance is None or chance >= CONTROL) and _distinct(seeded) < 3):
         text = "the prompt leaves too little to chance to tell seeds apart"
         return Judgement(Verdict.INCONCLUSIVE, text, (), statements, measured, missing="a prompt of more entropy")
     missing = why_inconclusive(
@@ -253,7 +269,22 @@ CHECK = Check(
             replace(_SOUND, unseeded=tuple(replace(a, status=500, error="broken") for a in _SAME[0] * 4)),
             Verdict.INCONCLUSIVE,
         ),
-        Example("one seed for all unseeded", replace(_SOUND, unseeded=_SAME[0] * 4), Verdict.FAIL, ("SHARED_STREAM",)),
+        Example(
+            "one seed for all unseeded",
+            replace(_SOUND, unseeded=_SAME[0] * 4, unseeded_chance=0.04),
+            Verdict.FAIL,
+            ("SHARED_STREAM",),
+        ),
+        Example(
+            "equal answers without a seed, of which no one knows how likely they are",
+            replace(_SOUND, unseeded=_SAME[0] * 4),
+            Verdict.INCONCLUSIVE,
+        ),
+        Example(
+            "a likely answer four times without a seed, an unlikely one with",
+            replace(_SOUND, unseeded=(_SAME[0][0],) * 4, chance=1e-5, unseeded_chance=0.6),
+            Verdict.INCONCLUSIVE,
+        ),
         Example(
             "consecutive seeds that give consecutive tokens",
             replace(_SOUND, seeded=tuple(_made((n % 5, n % 2, n % 3)) for n in range(90))),

@@ -158,7 +158,7 @@ class LawBook:
         at = listed.index(wanted) if wanted in listed else len(listed)
         top_k = stream.sampling.top_k
         if not 0 < top_k < len(listed):
-            return min(at, self.cells - 1)
+            return at if at < len(listed) else self.cells - 1
         if at < self._clear(row, stream.sampling):
             return at
         least = row.logprobs[top_k - 1] - self.edge
