@@ -41,7 +41,7 @@ CUT, HOT = Sampling(top_k=3), Sampling(temperature=2.0)
 NOISE = 0.02
 POOL = 40_000
 """Answers that are simulated at once."""
-SHORT, WIDE, WARM = (CUT, 6), (NEUTRAL, 4), (HOT, 3)
+SHORT, WIDE, WARM = (CUT, 5), (NEUTRAL, 2), (HOT, 3)
 """Samplers and tokens per answer."""
 
 
@@ -100,8 +100,7 @@ class Answers:
         contexts = [PROMPT] * POOL
         for _ in range(self._how[1]):
             contexts = [
-                (*c, x)
-                for c, x in zip(contexts, _draw(self._server.target(contexts), self._rng).tolist(), strict=True)
+                (*c, x) for c, x in zip(contexts, _draw(self._server.target(contexts), self._rng).tolist(), strict=True)
             ]
         return np.array(contexts)[:, len(PROMPT) :]
 
@@ -160,7 +159,7 @@ def _rows(law: tuple[float, ...], listed: int, depth: int) -> tuple[PrefixRow, .
 def _sampled(rule: str) -> Callable[[np.random.Generator], Sampled]:
     def evidence(rng: np.random.Generator) -> Sampled:
         streams = tuple(
-            _stream(_answers(rule, how, rng).take(n), how[0], bool(rule)) for how, n in ((SHORT, 48), (WIDE, 16))
+            _stream(_answers(rule, how, rng).take(n), how[0], bool(rule)) for how, n in ((SHORT, 40), (WIDE, 24))
         )
         return Sampled(_reports(rule), 1e-6, 8, "", "countable-8", streams)
 
@@ -197,10 +196,10 @@ def _hot_told(noise: float) -> Callable[[np.random.Generator], temperature.Evide
 def _both_conditions(noise: float) -> Callable[[np.random.Generator], unchanged.Evidence]:
     def evidence(rng: np.random.Generator) -> unchanged.Evidence:
         on, off = (
-            _stream(_walk(_tree(made.LAW, 3, rng, noise), n, 3, rng), NEUTRAL, drafts)
-            for n, drafts in ((96, True), (32, False))
+            _stream(_walk(_tree(made.LAW, 2, rng, noise), n, 2, rng), NEUTRAL, drafts)
+            for n, drafts in ((96, True), (24, False))
         )
-        rows = _rows(made.LAW, 5, 3)
+        rows = _rows(made.LAW, 5, 2)
         return replace(_sound(unchanged.CHECK), noise=max(noise, 1e-6), vocabulary=5, on=on, off=off, rows=rows)
 
     return evidence

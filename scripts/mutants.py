@@ -25,10 +25,10 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -87,23 +87,26 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_table(path: Path = TABLE) -> dict[str, dict[str, Any]]:
-    """Module to `checks` (whose examples judge it), `tests` (files) and `excused` (mutant to reason)."""
+    """Module to `checks` (whose examples judge it), `tests` (files, pytest's options) and `excused` (reason to mutants)."""
     read: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
     return read
 
 
 def try_module(
-    module: str, checks: Sequence[str] = (), tests: Sequence[str] = (), excused: dict[str, str] | None = None
+    module: str,
+    checks: Sequence[str] = (),
+    tests: Sequence[str] = (),
+    excused: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> int:
     """Tries every mutant of a module; how many survive unexcused or are excused and die."""
     began = time.process_time()
     if trouble := trial(checks, tests):
         raise SystemExit(f"{module}: without a mutant, already: {trouble}")
     limit = max(SECONDS, SLOWER * (time.process_time() - began))
-    every, reasons = mutants(module), excused or {}
+    every, reasons = mutants(module), {name for names in excused.values() for name in names}
     lived = [m.name for m in every if not _dies(m, module, checks, tests, limit)]
     unexplained = [name for name in lived if name not in reasons]
-    stale = [name for name in reasons if name not in lived]
+    stale = sorted(reasons.difference(lived))
     print(f"{module}: {len(every)} mutants, {len(every) - len(lived)} died, {len(lived) - len(unexplained)} excused")
     for name in unexplained:
         print(f"  lives: {name}")
@@ -128,9 +131,15 @@ def trial(checks: Sequence[str], tests: Sequence[str]) -> str:
         return controls.wrong[0]
     if not tests:
         return ""
-    files = [str(ROOT / test) for test in tests]
+    files = [test if test.startswith("-") else str(ROOT / test) for test in tests]
     failed = pytest.main(["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
-    return f"pytest: {failed.name}" if isinstance(failed, pytest.ExitCode) and failed else "pytest failed" if failed else ""
+    return (
+        f"pytest: {failed.name}"
+        if isinstance(failed, pytest.ExitCode) and failed
+        else "pytest failed"
+        if failed
+        else ""
+    )
 
 
 def _dies(mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], limit: float) -> bool:
@@ -231,7 +240,7 @@ def _changes(
         for number, place in enumerate(places):
             for change in _others(place):
                 changed = copy.deepcopy(tree)
-                twin = dict((".".join(n), f) for n, f in _functions(changed))[where]
+                twin = {".".join(n): f for n, f in _functions(changed)}[where]
                 _replace(twin, list(_places(twin))[number], change)
                 yield where, changed, f"{_told(place)} -> {_told(change)}"
 
@@ -245,6 +254,8 @@ def _places(function: ast.FunctionDef) -> Iterator[ast.AST]:
             continue
         yield node
         skipped = {id(node.annotation)} if isinstance(node, ast.AnnAssign) else set()
+        if isinstance(node, ast.Call):  # that lengths must be equal is an assertion
+            skipped |= {id(k) for k in node.keywords if k.arg == "strict"}
         stack += [c for c in reversed(list(ast.iter_child_nodes(node))) if id(c) not in skipped]
 
 
@@ -287,7 +298,9 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Verdict":
         for verdict in _VERDICTS.get(node.attr, ()):
             yield ast.Attribute(node.value, verdict, ast.Load())
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"min", "max", "any", "all"}:
+    elif (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"min", "max", "any", "all"}
+    ):
         opposite = {"min": "max", "max": "min", "any": "all", "all": "any"}[node.func.id]
         yield ast.Call(ast.Name(opposite, ast.Load()), node.args, node.keywords)
     elif isinstance(node, ast.Continue):

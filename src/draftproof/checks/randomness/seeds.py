@@ -76,7 +76,10 @@ def collect(probe: Probe) -> Evidence:
     row = probe.oracle(prompt)
     law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
     came = [a for a in unseeded if a.ok]
-    chance, unseeded_chance = _probability(probe, seeded[0]), _probability(probe, came[0]) if _distinct(came) == 1 else None
+    chance, unseeded_chance = (
+        _probability(probe, seeded[0]),
+        _probability(probe, came[0]) if _distinct(came) == 1 else None,
+    )
     return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, chance, noise, unseeded_chance)
 
 
