@@ -2,8 +2,8 @@
 
     python -m benches.clean_audits [AUDITS] [SECONDS]
 
-In turns the real llama-server without a draft and every honest server of `draftproof.liars`, most of which speculate: half of the audits
-are of llama-server. Ends at AUDITS, or after SECONDS at the audit that is running. Whatever fails is a false alarm.
+In turns the real llama-server without a draft and every honest server of `draftproof.liars`, most of which speculate: half of the
+audits are of llama-server. Ends at AUDITS, or after SECONDS with the audit that is running. Whatever fails is a false alarm.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,10 @@ def answer(errors: Sequence[float], sampling: Sampling = NEUTRAL, draft: tuple[f
 
 def judged(*answers: Rescored, noise: float = 1e-6, cache_noise: float = 0.0) -> Judgement:
     return judge(Evidence(made.LIVE_ON, noise, answers, cache_noise=cache_noise), Terms())
+
+
+def approximately(x: float) -> Any:
+    return pytest.approx(x)
 
 
 def off(n: int, at: dict[int, float]) -> list[float]:
@@ -161,12 +166,6 @@ def test_aggregates_are_of_the_same_tokens_as_reported_and_as_true() -> None:
 def test_wrong_values_are_shown_beside_the_true_ones() -> None:
     judgement = judged(answer(off(30, {n: -1.0 - n / 10 for n in range(3, 20)})))
     assert len(judgement.tables[0].rows) == 12
-    token, reported, true, error = judgement.tables[0].rows[0]
-    assert (token, reported, true, error) == (
-        "a",
-        pytest.approx(math.log(0.5) - 1.3),
-        math.log(0.5),
-        pytest.approx(-1.3),
-    )
+    assert judgement.tables[0].rows[0] == ("a", *map(approximately, (math.log(0.5) - 1.3, math.log(0.5), -1.3)))
     assert "17 of 30 values are wrong: the one-token oracle gives -0.69, -1.39, -2.08, -0.69 where" in judgement.summary
     assert "reported -1.99, -2.79, -3.58, -2.29 (worst 2.90 nat)" in judgement.summary

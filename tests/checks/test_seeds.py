@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ def answers(*texts: Sequence[int]) -> tuple[Completion, ...]:
     return tuple(made.answer((), n=0, ids=ids, drafted=4, accepted=1) for ids in texts)
 
 
-def judged(alpha: float = ALPHA, **changed: object) -> Judgement:
-    return judge(replace(SOUND, **changed), Terms(alpha=alpha))  # type: ignore[arg-type]
+def judged(alpha: float = ALPHA, **changed: Any) -> Judgement:
+    return judge(replace(SOUND, **changed), Terms(alpha=alpha))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def judged(alpha: float = ALPHA, **changed: object) -> Judgement:
 def test_equal_answers_are_a_fault_below_a_third_of_alpha(which: str, chance: float | None, verdict: Verdict) -> None:
     """Four answers, so that the chance of a coincidence is the cube of one answer's."""
     own = {"seeded": "chance", "unseeded": "unseeded_chance"}[which]
-    judgement = judged(**{which: answers((0, 1, 2)) * 4, own: chance})
+    judgement = judged(ALPHA, **{which: answers((0, 1, 2)) * 4, own: chance})
     assert judgement.verdict is verdict
     assert judgement.codes == (
         ({"seeded": "IGNORED", "unseeded": "SHARED_STREAM"}[which],) if verdict is Verdict.FAIL else ()

@@ -104,7 +104,7 @@ def test_a_mix_in_one_condition_is_not_hidden_by_the_others() -> None:
 
 
 def test_values_of_no_known_law_from_token_1_on_are_units() -> None:
-    wrong = probed(lambda n, token: value(Law.RAW, token, BOTH) + 0.5, BOTH)
+    wrong = probed(lambda _, token: value(Law.RAW, token, BOTH) + 0.5, BOTH)
     judgement = judged(wrong)
     assert judgement.codes == ("UNITS",)
     assert "token 1 describes none of these" in judgement.summary
