@@ -172,8 +172,8 @@ def _first_tokens(evidence: Evidence, alpha: float) -> tuple[Statement, Finding 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails on unequal answers to one seed, one answer to all seeds, or seeds whose token 1 does not follow the law.
 
-    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. The others are
-    tests of chance, each at a third of `terms.alpha`: equal answers with seeds, equal ones without (both by the oracle's
+    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. The others
+    are tests of chance, each at a third of `terms.alpha`: equal answers with seeds, equal ones without (both by the oracle's
     probability of the answer), and token 1. Answers that may be equal by coincidence leave the check undecided.
     """
     seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
