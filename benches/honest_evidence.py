@@ -100,8 +100,7 @@ class Answers:
         contexts = [PROMPT] * POOL
         for _ in range(self._how[1]):
             contexts = [
-                (*c, x)
-                for c, x in zip(contexts, _draw(self._server.target(contexts), self._rng).tolist(), strict=True)
+                (*c, x) for c, x in zip(contexts, _draw(self._server.target(contexts), self._rng).tolist(), strict=True)
             ]
         return np.array(contexts)[:, len(PROMPT) :]
 
