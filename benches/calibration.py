@@ -15,9 +15,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-import numpy as np
 
+import numpy as np
 from benches.honest_evidence import KINDS, Kind
+
 from draftproof.checks import CHECKS
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Verdict
