@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.checks.check import Terms
 from draftproof.checks.logprobs import placeholder
 from draftproof.client import connect

@@ -15,12 +15,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.randomness import seeds
 from draftproof.checks.same import law as same_law
 from draftproof.checks.sampling import distribution, temperature, unchanged
+from draftproof.checks.sampling.arms import Evidence as Both
 from draftproof.checks.sampling.collecting import Evidence as Sampled
 from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import UNSEEDED, Stream
@@ -41,7 +43,7 @@ CUT, HOT = Sampling(top_k=3), Sampling(temperature=2.0)
 NOISE = 0.02
 POOL = 40_000
 """Answers that are simulated at once."""
-SHORT, WIDE, WARM = (CUT, 6), (NEUTRAL, 4), (HOT, 3)
+SHORT, WIDE, WARM = (CUT, 5), (NEUTRAL, 2), (HOT, 3)
 """Samplers and tokens per answer."""
 
 
@@ -159,7 +161,7 @@ def _rows(law: tuple[float, ...], listed: int, depth: int) -> tuple[PrefixRow, .
 def _sampled(rule: str) -> Callable[[np.random.Generator], Sampled]:
     def evidence(rng: np.random.Generator) -> Sampled:
         streams = tuple(
-            _stream(_answers(rule, how, rng).take(n), how[0], bool(rule)) for how, n in ((SHORT, 48), (WIDE, 16))
+            _stream(_answers(rule, how, rng).take(n), how[0], bool(rule)) for how, n in ((SHORT, 40), (WIDE, 24))
         )
         return Sampled(_reports(rule), 1e-6, 8, "", "countable-8", streams)
 
@@ -193,14 +195,15 @@ def _hot_told(noise: float) -> Callable[[np.random.Generator], temperature.Evide
     return evidence
 
 
-def _both_conditions(noise: float) -> Callable[[np.random.Generator], unchanged.Evidence]:
-    def evidence(rng: np.random.Generator) -> unchanged.Evidence:
+def _both_conditions(noise: float) -> Callable[[np.random.Generator], Both]:
+    def evidence(rng: np.random.Generator) -> Both:
         on, off = (
-            _stream(_walk(_tree(made.LAW, 3, rng, noise), n, 3, rng), NEUTRAL, drafts)
-            for n, drafts in ((96, True), (32, False))
+            _stream(_walk(_tree(made.LAW, 2, rng, noise), n, 2, rng), NEUTRAL, drafts)
+            for n, drafts in ((96, True), (24, False))
         )
-        rows = _rows(made.LAW, 5, 3)
-        return replace(_sound(unchanged.CHECK), noise=max(noise, 1e-6), vocabulary=5, on=on, off=off, rows=rows)
+        rows = _rows(made.LAW, 5, 2)
+        sound: Both = _sound(unchanged.CHECK)
+        return replace(sound, noise=max(noise, 1e-6), vocabulary=5, on=on, off=off, rows=rows)
 
     return evidence
 
@@ -209,9 +212,9 @@ def _sound(check: AnyCheck) -> Any:
     return next(e.evidence for e in check.examples if e.verdict is Verdict.PASS)
 
 
-def _seeded(law: Sequence[float], told: int, n: int, tokens: int) -> Callable[[np.random.Generator], seeds.Evidence]:
+def _seeded(law: ArrayLike, told: int, n: int, tokens: int) -> Callable[[np.random.Generator], seeds.Evidence]:
     """Token by token the same law, of which the oracle tells the `told` likeliest."""
-    p = np.asarray(law)
+    p = np.asarray(law, dtype=np.float64)
 
     def answers(count: int, rng: np.random.Generator) -> tuple[Completion, ...]:
         drawn = _draw(np.tile(p, (count * tokens, 1)), rng).reshape(count, tokens).tolist()
@@ -221,8 +224,9 @@ def _seeded(law: Sequence[float], told: int, n: int, tokens: int) -> Callable[[n
         seeded, unseeded = answers(n, rng), answers(max(4, n // 6), rng)
         chances = [float(p[list(some[0].token_ids or ())].prod()) for some in (seeded, unseeded)]
         listed = tuple((i, float(x)) for i, x in enumerate(p[:told]))
+        sound: seeds.Evidence = _sound(seeds.CHECK)
         return replace(
-            _sound(seeds.CHECK),
+            sound,
             seeded=seeded,
             unseeded=unseeded,
             law=listed,

@@ -3,9 +3,10 @@
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
-head; or a GGUF file, which also drafts for itself, and is audited with fewer checks. After a colon, modes by commas: `pair:match,mixed`. A row for each audit: its
-exit code, how many checks passed or do not apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what
-did neither. Ends with 1 where an audit ends with another exit code than 0.
+head; or a GGUF file, which also drafts for itself, and is audited with fewer checks. After a colon, modes by commas:
+`pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for
+`sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code
+than 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 from draftproof.countable.files import write_pair

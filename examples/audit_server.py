@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from draftproof.api import Event, Report, audit
-from draftproof.audit.events import CheckFinished
+from draftproof.auditing.events import CheckFinished
 from draftproof.core.errors import DraftproofError
 
 

@@ -24,10 +24,10 @@ from typing import Any
 
 import click
 
-from draftproof.audit import all_checks, all_comparisons, runner
-from draftproof.audit.config import TARGET_TV
-from draftproof.audit.outcome import EXIT_CODES
-from draftproof.audit.safety import ROWS
+from draftproof.auditing import all_checks, all_comparisons, runner
+from draftproof.auditing.config import TARGET_TV
+from draftproof.auditing.outcome import EXIT_CODES
+from draftproof.auditing.safety import ROWS
 from draftproof.checks.check import AnyCheck
 from draftproof.cli.main import cli
 from draftproof.client.dialect import Dialect

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from draftproof.audit import all_checks
+from draftproof.auditing import all_checks
 from draftproof.cli.controls import alarms, caught
 from draftproof.cli.matrix import Matrix, alone, from_document
 from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar

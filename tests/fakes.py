@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from draftproof.audit.config import AuditConfig
+from draftproof.auditing.config import AuditConfig
 from draftproof.checks.check import AnyCheck, Check, Example, Terms
 from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink
 from draftproof.client.watch import Observed

@@ -16,8 +16,8 @@ from tests.fakes import URL
 
 from draftproof import api
 from draftproof.api import AuditOptions, audit, audit_async
-from draftproof.audit import AuditConfig, Budget, Event, Expectation
-from draftproof.audit.events import CheckFinished, FactsGathered
+from draftproof.auditing import AuditConfig, Budget, Event, Expectation
+from draftproof.auditing.events import CheckFinished, FactsGathered
 from draftproof.client.evidence import read_records
 from draftproof.core.errors import Unreachable, UsageError
 from draftproof.core.probe import Effort

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, Seen, check, raising
 
-from draftproof.audit import AuditConfig, Report, audit
-from draftproof.audit.limits import Limit
+from draftproof.auditing import AuditConfig, Report, audit
+from draftproof.auditing.limits import Limit
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder
 from draftproof.core.errors import BudgetSpent, UsageError

@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
-from draftproof.audit import (
+from draftproof.auditing import (
     AuditConfig,
     Baseline,
     Budget,
@@ -30,11 +30,11 @@ from draftproof.audit import (
     all_checks,
     all_comparisons,
 )
-from draftproof.audit import audit as run
-from draftproof.audit.baseline import read_baseline
-from draftproof.audit.events import Progressed, SelfTestPassed
-from draftproof.audit.live import LiveTarget, open_live
-from draftproof.audit.resume import read_earlier
+from draftproof.auditing import audit as run
+from draftproof.auditing.baseline import read_baseline
+from draftproof.auditing.events import Progressed, SelfTestPassed
+from draftproof.auditing.live import LiveTarget, open_live
+from draftproof.auditing.resume import read_earlier
 from draftproof.core.errors import BudgetSpent, UsageError
 from draftproof.core.probe import Effort
 
@@ -102,7 +102,7 @@ def audit(
     out: the evidence file; None writes a new one to the working directory. `report.evidence_path` tells it.
     resume: the evidence file of an earlier audit to go on from.
     baseline: a file of accepted findings, as `draftproof check --baseline` takes it: they do not change the exit code.
-    listen: is called with every event of `draftproof.audit.events` as it happens, from several threads; must not raise.
+    listen: is called with every event of `draftproof.auditing.events` as it happens, from several threads; must not raise.
 
     A fault is no exception: `report.verdict` and `report.exit_code` tell it. Raises UsageError for options that cannot be,
     Unreachable when nobody answers, TargetError when the server cannot be asked, InstrumentError when draftproof fails its own

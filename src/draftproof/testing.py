@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol, TypeVar, Unpack, cast
 
 from draftproof import api
 from draftproof.api import AuditOptions
-from draftproof.audit import Baseline, Outcome, Report, all_checks
-from draftproof.audit.outcome import UNREACHABLE, Accepted
-from draftproof.audit.safety import what_to_do
+from draftproof.auditing import Baseline, Outcome, Report, all_checks
+from draftproof.auditing.outcome import UNREACHABLE, Accepted
+from draftproof.auditing.safety import what_to_do
 from draftproof.core.errors import TargetError, UsageError
 from draftproof.core.verdict import Verdict
 from draftproof.launch.any_server import AnyServer

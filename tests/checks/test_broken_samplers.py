@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.core.chain import Chain
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling

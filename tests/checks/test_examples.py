@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.audit import codec
+from draftproof.auditing import codec
 from draftproof.checks import CHECKS
 from draftproof.checks.check import AnyCheck, Example, Terms
 from draftproof.checks.same import COMPARISONS

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, Seen
 
-import draftproof.audit
-import draftproof.audit.live
+import draftproof.auditing
+import draftproof.auditing.live
 import draftproof.cli.explain
 import draftproof.cli.rejudge
 from draftproof import __version__
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.outcome import EXIT_CODES
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.outcome import EXIT_CODES
 from draftproof.checks.check import AnyCheck, Example
 from draftproof.cli.main import COMMANDS, cli
 from draftproof.core.errors import Unreachable
@@ -36,9 +36,9 @@ def target() -> FakeTarget:
 
 @pytest.fixture
 def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    for module in (draftproof.audit, draftproof.cli.rejudge, draftproof.cli.explain):
+    for module in (draftproof.auditing, draftproof.cli.rejudge, draftproof.cli.explain):
         monkeypatch.setattr(module, "all_checks", lambda: tuple(checks))
-    monkeypatch.setattr(draftproof.audit.live, "open_live", target.open)
+    monkeypatch.setattr(draftproof.auditing.live, "open_live", target.open)
     monkeypatch.chdir(tmp_path)
     return lambda *args, **extra: CliRunner().invoke(cli, [str(a) for a in args], **extra)
 

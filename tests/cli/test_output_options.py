@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.fakes import FAULTY, SOUND, URL, FakeTarget
 
-import draftproof.audit
-import draftproof.audit.live
+import draftproof.auditing
+import draftproof.auditing.live
 import draftproof.cli.rejudge
 import draftproof.report.sarif
 from draftproof.checks.check import AnyCheck
@@ -36,9 +36,9 @@ def target() -> FakeTarget:
 
 @pytest.fixture
 def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    for module in (draftproof.audit, draftproof.cli.rejudge):
+    for module in (draftproof.auditing, draftproof.cli.rejudge):
         monkeypatch.setattr(module, "all_checks", lambda: tuple(checks))
-    monkeypatch.setattr(draftproof.audit.live, "open_live", target.open)
+    monkeypatch.setattr(draftproof.auditing.live, "open_live", target.open)
     monkeypatch.chdir(tmp_path)
     return lambda *args: CliRunner().invoke(cli, [str(a) for a in args])
 

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 # The real command on fake checks; `long` sends a request every 10 ms until somebody stops it.
 SCRIPT = """
 import sys, time
-import draftproof.audit, draftproof.audit.live, draftproof.cli.rejudge
-from draftproof.audit import record
+import draftproof.auditing, draftproof.auditing.live, draftproof.cli.rejudge
+from draftproof.auditing import record
 from draftproof.cli.main import main
 from draftproof.core.ask import Ask
 from tests.fakes import FAULTY, SOUND, FakeTarget, Seen, check
@@ -36,9 +36,9 @@ def large(probe):
 
 CHECKS = {"sound": SOUND, "faulty": FAULTY, "long": check("a/long", long), "large": check("a/large", large)}
 chosen = tuple(CHECKS[name] for name in sys.argv.pop(1).split(","))
-for module in (draftproof.audit, draftproof.cli.rejudge):
+for module in (draftproof.auditing, draftproof.cli.rejudge):
     module.all_checks = lambda: chosen
-draftproof.audit.live.open_live = FakeTarget().open
+draftproof.auditing.live.open_live = FakeTarget().open
 main()
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from tests.client.interpreters import VLLM, Interpreter, SGLang, Upstream, interpreted
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.verdict import Verdict
 from draftproof.liars import liar
 from draftproof.liars.hosting import hosted

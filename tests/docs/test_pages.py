@@ -14,13 +14,13 @@ from scripts import docs
 from tests.docs.blocks import blocks, run
 from tests.docs.conftest import Servers
 
-from draftproof.audit import AuditConfig, all_checks
-from draftproof.audit.config import TARGET_TV
-from draftproof.audit.limits import Limit
-from draftproof.audit.outcome import EXIT_CODES, Outcome
-from draftproof.audit.plan import Plan, Planned
-from draftproof.audit.record import Collected, Ending, Header
-from draftproof.audit.rejudge import Told
+from draftproof.auditing import AuditConfig, all_checks
+from draftproof.auditing.config import TARGET_TV
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.outcome import EXIT_CODES, Outcome
+from draftproof.auditing.plan import Plan, Planned
+from draftproof.auditing.record import Collected, Ending, Header
+from draftproof.auditing.rejudge import Told
 from draftproof.checks.check import Terms
 from draftproof.cli.main import cli
 from draftproof.core.exchange import Exchange

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from draftproof.audit import all_checks
-from draftproof.audit.outcome import INSTRUMENT
+from draftproof.auditing import all_checks
+from draftproof.auditing.outcome import INSTRUMENT
 from draftproof.cli.main import cli
 from draftproof.cli.matrix import Matrix, Run, alone, as_document, from_document, joined, run_one
 from draftproof.core.errors import UsageError

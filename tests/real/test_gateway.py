@@ -12,7 +12,7 @@ from benches.own_modes import SAMPLES, drafted, undecided
 from tests.gateway.test_gateway import entries, events
 from tests.real.modes import MODES
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.core.verdict import Verdict
 from draftproof.gateway.app import Options
 from draftproof.gateway.run import Background

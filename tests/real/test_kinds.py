@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from benches.own_modes import ALWAYS, RUNNING
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.core.probe import Effort
 from draftproof.countable.files import write_pair
 from draftproof.launch.own_server import OwnServer

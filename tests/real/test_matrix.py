@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.real.modes import MODES
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 
@@ -32,19 +32,18 @@ COLUMNS = (
     "self_report/speculation_switch",
     "self_report/silent_bypass",
     "self_report/accounting",
-    "self_report/acceptance_rule",
 )
 SAMPLED_TRULY = (PASS, PASS, PASS, PASS, PASS, NA)
 COIN_TOSSED = (FAIL, FAIL, FAIL, FAIL, INCONCLUSIVE, NA)
 """Drafts are accepted by coin toss: the tokens follow no temperature at all."""
 EXPECTED = {
-    "no draft": (PASS, PASS, PASS, *SAMPLED_TRULY, PASS, NA, PASS, PASS, NA),
-    "draft-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, PASS),
-    "draft-simple, probabilistic": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, PASS),
-    "ngram-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS, NA),
-    "ngram-mod": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, FAIL, NA),
-    "synth_len": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL, INCONCLUSIVE),
-    "synth_rates": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL, INCONCLUSIVE),
+    "no draft": (PASS, PASS, PASS, *SAMPLED_TRULY, PASS, NA, NA, PASS),
+    "draft-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS),
+    "draft-simple, probabilistic": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS),
+    "ngram-simple": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, PASS),
+    "ngram-mod": (FAIL, FAIL, FAIL, *SAMPLED_TRULY, FAIL, NA, PASS, FAIL),
+    "synth_len": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL),
+    "synth_rates": (FAIL, FAIL, FAIL, *COIN_TOSSED, FAIL, NA, PASS, FAIL),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from draftproof.audit import AuditConfig, audit
+from draftproof.auditing import AuditConfig, audit
 from draftproof.core.verdict import Verdict
 from draftproof.launch.llama_wheel import LlamaWheel
 

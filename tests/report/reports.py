@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.fakes import FACTS, FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, check, raising
 
-from draftproof.audit import Report, all_checks, all_comparisons, audit
-from draftproof.audit.baseline import Baseline
-from draftproof.audit.config import AuditConfig
-from draftproof.audit.limits import Limit
-from draftproof.audit.outcome import Accepted, Outcome
+from draftproof.auditing import Report, all_checks, all_comparisons, audit
+from draftproof.auditing.baseline import Baseline
+from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.outcome import Accepted, Outcome
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 

@@ -13,7 +13,7 @@ from tests.report.reports import ACCEPTED, BROKEN_SERVER, evil, judged, made
 
 import draftproof.report.links
 from draftproof import __version__
-from draftproof.audit import Report
+from draftproof.auditing import Report
 from draftproof.core.errors import Unreachable
 from draftproof.core.verdict import Judgement, Table, Verdict
 from draftproof.report.html import MOST_ROWS, error_html, report_html

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, URL, FakeTarget, Seen
 
 from draftproof import __version__
-from draftproof.audit import Report, audit
-from draftproof.audit.config import AuditConfig
+from draftproof.auditing import Report, audit
+from draftproof.auditing.config import AuditConfig
 from draftproof.checks.check import Terms
 from draftproof.core.errors import InstrumentError, Unreachable, UsageError
 from draftproof.core.verdict import Judgement, Statement, Verdict

@@ -8,7 +8,7 @@ from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED
 from tests.report.reports import ACCEPTED, BROKEN, EVIL, evil, made
 
 from draftproof import __version__
-from draftproof.audit.outcome import Accepted
+from draftproof.auditing.outcome import Accepted
 from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import Unreachable
 from draftproof.report.junit import error_junit, report_junit

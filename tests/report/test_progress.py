@@ -6,9 +6,9 @@ import re
 import pytest
 from tests.fakes import FACTS
 
-from draftproof.audit.events import CheckFinished, CheckStarted, Event, FactsGathered, PlanMade, Progressed
-from draftproof.audit.outcome import Outcome
-from draftproof.audit.plan import Plan, Planned
+from draftproof.auditing.events import CheckFinished, CheckStarted, Event, FactsGathered, PlanMade, Progressed
+from draftproof.auditing.outcome import Outcome
+from draftproof.auditing.plan import Plan, Planned
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.report.progress import ProgressReporter

@@ -13,8 +13,8 @@ from tests.report.reports import ACCEPTED, EVIL, evil, made
 
 import draftproof.report.links
 from draftproof import __version__
-from draftproof.audit import Report, all_checks
-from draftproof.audit.outcome import Outcome
+from draftproof.auditing import Report, all_checks
+from draftproof.auditing.outcome import Outcome
 from draftproof.checks.check import Terms
 from draftproof.core.errors import Unreachable
 from draftproof.core.verdict import Finding, Judgement, Verdict

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.fakes import FACTS, FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, check, raising
 
-from draftproof.audit import Report, audit
-from draftproof.audit.config import AuditConfig
+from draftproof.auditing import Report, audit
+from draftproof.auditing.config import AuditConfig
 from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import TargetError
 from draftproof.core.verdict import Table

@@ -33,6 +33,12 @@ def test_false_alarms_stay_below_alpha_however_long_it_goes_on() -> None:
     assert alarms <= 20
 
 
+def test_a_product_that_begins_at_a_look_has_the_weight_of_that_look() -> None:
+    for look in (1, 2, 3, 10):
+        assert accumulated(-math.inf, 0.5, look) == pytest.approx(0.5 + math.log(alpha_at(look, 1.0)))
+        assert accumulated(1.0, 0.5, look) == pytest.approx(0.5 + math.log(math.e + alpha_at(look, 1.0)))
+
+
 @pytest.mark.parametrize("change", [1, 50, 500])
 def test_a_change_is_seen_soon_whenever_it_comes(change: int) -> None:
     path = wealth(np.random.default_rng(3), change + 40, change)

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import itertools
-from math import log
+from math import comb, log
 from typing import Literal
 
 import numpy as np
 import pytest
 from scipy.stats import multinomial, power_divergence
 
-from draftproof.stats.goodness import compositions, exact, goodness_of_fit, large_sample, monte_carlo
+from draftproof.stats.goodness import (
+    ENUMERABLE,
+    compositions,
+    exact,
+    exact_pooled,
+    goodness_of_fit,
+    large_sample,
+    monte_carlo,
+)
 
 P = np.array([0.345, 0.452, 0.203])
 
@@ -67,15 +75,36 @@ def test_one_cell_left_says_nothing() -> None:
     assert large_sample([3, 1], [0.7, 0.3]).p_value == 1
 
 
-@pytest.mark.parametrize("test", [exact, large_sample])
+@pytest.mark.parametrize("test", [exact, exact_pooled, large_sample])
 def test_an_impossible_count_is_refuted_outright(test: type) -> None:
     assert test([5, 4, 1], [0.5, 0.5, 0.0]).p_value == 0
+
+
+@pytest.mark.parametrize("n", [64, 200])
+def test_pooled_test_never_rejects_too_often(n: int) -> None:
+    """Twenty tokens and a rest: as many of the likeliest cells stand alone as can be enumerated, whatever was seen."""
+    law = np.append(np.full(20, 0.01), 0.8)
+    law[:3] = 0.07
+    law /= law.sum()
+    result = exact_pooled(np.bincount([0] * n, minlength=21), law)
+    cells = int(result.method.split()[-2])
+    assert comb(n + cells - 1, cells - 1) <= ENUMERABLE < comb(n + cells, cells)
+    rng = np.random.default_rng(n)
+    p_values = np.array([exact_pooled(rng.multinomial(n, law), law).p_value for _ in range(100)])
+    assert (p_values <= 0.1).sum() <= 22  # 10 expected at most; more than 22 come with probability 1e-4
+
+
+def test_pooled_cells_are_the_least_likely() -> None:
+    law = np.append(np.full(20, 0.01), [0.5, 0.3])
+    seen = [1] * 20 + [100, 60]
+    assert exact_pooled(seen, law).p_value == pytest.approx(exact([100, 60, 20], [0.5, 0.3, 0.2]).p_value)
+    assert exact_pooled([3, 4, 5], P).p_value == pytest.approx(exact([3, 4, 5], P).p_value)
 
 
 def test_choice_of_method() -> None:
     assert "exact" in goodness_of_fit([3, 4, 5], P).method
     wide = np.ones(40) / 40
-    assert "large sample" in goodness_of_fit(np.full(40, 10), wide).method
+    assert "exact" in goodness_of_fit(np.full(40, 10), wide).method
     assert "Monte-Carlo" in goodness_of_fit(np.full(40, 10), wide, np.random.default_rng(1)).method
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.fakes import FACTS, URL
 
-from draftproof.audit import AuditConfig, Outcome, Report
-from draftproof.audit.plan import Plan
+from draftproof.auditing import AuditConfig, Outcome, Report
+from draftproof.auditing.plan import Plan
 from draftproof.checks.check import Terms
 from draftproof.core.errors import Unreachable, UsageError
 from draftproof.core.verdict import Judgement, Verdict

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from draftproof.audit import AuditConfig, Baseline, Budget, Expectation, Report, audit
-from draftproof.audit.events import Event, PlanMade
-from draftproof.audit.outcome import EXIT_CODES
+from draftproof.auditing import AuditConfig, Baseline, Budget, Expectation, Report, audit
+from draftproof.auditing.events import Event, PlanMade
+from draftproof.auditing.outcome import EXIT_CODES
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.probe import Effort

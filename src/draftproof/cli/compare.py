@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from draftproof.audit import AuditConfig, Baseline, Budget, Report, all_comparisons, audit
-from draftproof.audit.events import Event, FactsGathered
-from draftproof.audit.pair import Fields, Other, open_pair_of
+from draftproof.auditing import AuditConfig, Baseline, Budget, Report, all_comparisons, audit
+from draftproof.auditing.events import Event, FactsGathered
+from draftproof.auditing.pair import Fields, Other, open_pair_of
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.errors import UsageError

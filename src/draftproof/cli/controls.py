@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from draftproof.audit.outcome import INSTRUMENT, SOUND
+from draftproof.auditing.outcome import INSTRUMENT, SOUND
 from draftproof.cli.output import human_file, require_writable, write_json
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort

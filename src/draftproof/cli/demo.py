@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from draftproof.audit import AuditConfig, Report, audit
+from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.client.facts import connect
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import UsageError

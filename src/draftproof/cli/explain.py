@@ -7,9 +7,9 @@ import sys
 
 import click
 
-from draftproof.audit import all_checks, all_comparisons
-from draftproof.audit.config import select
-from draftproof.audit.selftest import run_controls
+from draftproof.auditing import all_checks, all_comparisons
+from draftproof.auditing.config import select
+from draftproof.auditing.selftest import run_controls
 from draftproof.checks.check import AnyCheck, Terms
 from draftproof.cli.output import settle_stdout
 from draftproof.report.page import Page

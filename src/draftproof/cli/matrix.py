@@ -11,11 +11,11 @@ from functools import cache
 from typing import Any
 
 from draftproof import __version__
-from draftproof.audit import AuditConfig, all_checks
-from draftproof.audit.config import select
-from draftproof.audit.live import open_live
-from draftproof.audit.runner import Audit
-from draftproof.audit.selftest import Controls, require_sound
+from draftproof.auditing import AuditConfig, all_checks
+from draftproof.auditing.config import select
+from draftproof.auditing.live import open_live
+from draftproof.auditing.runner import Audit
+from draftproof.auditing.selftest import Controls, require_sound
 from draftproof.checks.check import Terms
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort

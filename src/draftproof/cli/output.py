@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from draftproof.audit.events import Event, Listener
+from draftproof.auditing.events import Event, Listener
 from draftproof.core.errors import UsageError
 
 

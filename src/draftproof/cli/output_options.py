@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import click
 
-from draftproof import __version__, audit
-from draftproof.audit.baseline import Baseline, read_baseline
-from draftproof.audit.outcome import UNCERTAIN, Report
+from draftproof import __version__, auditing
+from draftproof.auditing.baseline import Baseline, read_baseline
+from draftproof.auditing.outcome import UNCERTAIN, Report
 from draftproof.cli.output import require_writable, settle_stdout, warn, write
 from draftproof.core.errors import DraftproofError, UsageError
 
@@ -145,7 +145,7 @@ class Outputs:
 def _read(path: Path | None) -> Baseline:
     if path is None:
         return Baseline()
-    return read_baseline(path, [c.name for c in (*audit.all_checks(), *audit.all_comparisons())])
+    return read_baseline(path, [c.name for c in (*auditing.all_checks(), *auditing.all_comparisons())])
 
 
 def output_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from draftproof.audit import all_checks, all_comparisons
-from draftproof.audit.rejudge import rejudge as judge_again
+from draftproof.auditing import all_checks, all_comparisons
+from draftproof.auditing.rejudge import rejudge as judge_again
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.report.page import Page
 from draftproof.report.terminal import write_report

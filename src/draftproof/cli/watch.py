@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from draftproof.audit import AuditConfig
+from draftproof.auditing import AuditConfig
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page

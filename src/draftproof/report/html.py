@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from draftproof.audit import all_checks, all_comparisons
-from draftproof.audit.outcome import EXIT_CODES, Outcome, Report
+from draftproof.auditing import all_checks, all_comparisons
+from draftproof.auditing.outcome import EXIT_CODES, Outcome, Report
 from draftproof.core.errors import DraftproofError
 from draftproof.core.verdict import Cell, Table, Verdict
 from draftproof.report.clean import LONGEST, clean

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from draftproof.audit import codec
-from draftproof.audit.outcome import EXIT_CODES, Accepted, Outcome, Report
+from draftproof.auditing import codec
+from draftproof.auditing.outcome import EXIT_CODES, Accepted, Outcome, Report
 from draftproof.core.errors import DraftproofError
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Judgement, Table

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
-from draftproof.audit.outcome import EXIT_CODES, FAULT, SOUND, Outcome, Report
+from draftproof.auditing.outcome import EXIT_CODES, FAULT, SOUND, Outcome, Report
 from draftproof.core.errors import DraftproofError
 from draftproof.core.verdict import Verdict
 from draftproof.report.clean import clean

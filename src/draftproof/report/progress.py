@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from draftproof.audit.events import (
+from draftproof.auditing.events import (
     AuditFinished,
     CheckFinished,
     CheckStarted,

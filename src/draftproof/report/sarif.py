@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from draftproof.audit import all_checks, all_comparisons
-from draftproof.audit.outcome import EXIT_CODES, Outcome, Report
+from draftproof.auditing import all_checks, all_comparisons
+from draftproof.auditing.outcome import EXIT_CODES, Outcome, Report
 from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import DraftproofError
 from draftproof.core.verdict import Finding, Verdict

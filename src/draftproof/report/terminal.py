@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from draftproof.audit.events import (
+from draftproof.auditing.events import (
     AuditFinished,
     CheckFinished,
     Event,
@@ -13,9 +13,9 @@ from draftproof.audit.events import (
     PlanMade,
     SelfTestPassed,
 )
-from draftproof.audit.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
-from draftproof.audit.plan import Plan
-from draftproof.audit.safety import duration
+from draftproof.auditing.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
+from draftproof.auditing.plan import Plan
+from draftproof.auditing.safety import duration
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts

@@ -48,6 +48,7 @@ def create_app(worker: Worker, access: Access = OPEN) -> Starlette:
     app.state.draftproof = State(worker, template, SelfReport(worker, template, page=access.page), access.body_limit)
     app.add_route("/openapi.json", _description)
     app.add_exception_handler(UsageError, _refused)
+    app.add_exception_handler(UnicodeEncodeError, _refused)  # half a surrogate pair in the request's text
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Guard, keys=access.keys, origins=access.origins)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftproof.audit import AuditConfig, Report, audit
-from draftproof.audit.outcome import Outcome
+from draftproof.auditing import AuditConfig, Report, audit
+from draftproof.auditing.outcome import Outcome
 from draftproof.core.errors import DraftproofError, TargetError
 from draftproof.core.verdict import Verdict
 from draftproof.stats.forever import accumulated, alpha_at

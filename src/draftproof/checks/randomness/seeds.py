@@ -76,7 +76,10 @@ def collect(probe: Probe) -> Evidence:
     row = probe.oracle(prompt)
     law = tuple((i, math.exp(x)) for i, x in zip(row.ids, row.logprobs, strict=True) if i >= 0)
     came = [a for a in unseeded if a.ok]
-    chance, unseeded_chance = _probability(probe, seeded[0]), _probability(probe, came[0]) if _distinct(came) == 1 else None
+    chance, unseeded_chance = (
+        _probability(probe, seeded[0]),
+        _probability(probe, came[0]) if _distinct(came) == 1 else None,
+    )
     return Evidence(probe.facts.self_reports, same, seeded, unseeded, law, chance, noise, unseeded_chance)
 
 
@@ -169,9 +172,9 @@ def _first_tokens(evidence: Evidence, alpha: float) -> tuple[Statement, Finding 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails on unequal answers to one seed, one answer to all seeds, or seeds whose token 1 does not follow the law.
 
-    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. The others are
-    tests of chance, each at a third of `terms.alpha`: equal answers with seeds, equal ones without (both by the oracle's probability
-    of the answer), and token 1. Answers that are equal by coincidence, as far as can be told, leave the check undecided.
+    Unequal answers count if the measured noise of batches flips so many draws with a probability below 1e-9. The others
+    are tests of chance, each at a third of `terms.alpha`: equal answers with seeds, equal ones without (both by the oracle's
+    probability of the answer), and token 1. Answers that may be equal by coincidence leave the check undecided.
     """
     seeded, unseeded = (tuple(a for a in answers if a.ok) for answers in (evidence.seeded, evidence.unseeded))
     evidence = replace(evidence, seeded=seeded, unseeded=unseeded)

@@ -72,10 +72,14 @@ def _emitted(answer: Completion, n: int) -> tuple[int | None, str]:
     return (known if token is None or token.id is None else token.id), (token.text if token else f"token {known}")
 
 
+def _known(answer: Completion) -> int:
+    """How many tokens are known: an entry beyond the ids, as of an end token that is not counted, is none of them."""
+    return max(len(entries_in_place(answer)), len(answer.token_ids or ()))
+
+
 def _divergence(answer: Completion, rows: tuple[OracleRow, ...]) -> Divergence | None:
     """Compared only up to the first difference: after it the contexts differ too."""
-    emitted = max(len(answer.tokens), len(answer.token_ids or ()))
-    for n, row in enumerate(rows[:emitted]):
+    for n, row in enumerate(rows[: _known(answer)]):
         token, text = _emitted(answer, n)
         if -1 in row.ids:  # told by text only
             token = None
@@ -108,7 +112,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     sigma = evidence.noise * math.sqrt(2)
     tie, fault = max(TIE, TIE_NOISE * sigma), max(FAULT, FAULT_NOISE * sigma)
     found = [d for parity in parities for d in _divergences(parity)]
-    tokens = sum(len(p.rows) for p in parities)
+    tokens = sum(min(len(p.rows), _known(p.answer)) for p in parities)
     answers = [p.answer for p in parities]
     state = drafting(evidence.reports, answers)
     steps = tokens_per_step(answers)

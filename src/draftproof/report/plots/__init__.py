@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftproof.audit.outcome import Report
+from draftproof.auditing.outcome import Report
 from draftproof.report.plots import calibration, drafting, frequencies, rescored, sequential
 from draftproof.report.plots.figure import Plot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from draftproof.audit.outcome import Report
+from draftproof.auditing.outcome import Report
 from draftproof.checks.sampling.streams import Stream
 from draftproof.core.ask import Completion
 

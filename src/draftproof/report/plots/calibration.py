@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from draftproof.audit.outcome import Report
+from draftproof.auditing.outcome import Report
 from draftproof.core.ask import Completion
 from draftproof.core.sampling import NEUTRAL
 from draftproof.core.tokens import TokenRecord

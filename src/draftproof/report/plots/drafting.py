@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from matplotlib.axes import Axes
 
-from draftproof.audit.outcome import Report
+from draftproof.auditing.outcome import Report
 from draftproof.checks.drafting import tokens_per_step
 from draftproof.checks.self_report.speculation_observed import BURST_GAP
 from draftproof.core.ask import Completion

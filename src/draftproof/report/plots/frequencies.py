@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from draftproof.audit.outcome import Outcome, Report
+from draftproof.auditing.outcome import Outcome, Report
 from draftproof.core.verdict import Cell, Table
 from draftproof.report.clean import clean
 from draftproof.report.plots.figure import INK, SERIES, Plot, draw, label

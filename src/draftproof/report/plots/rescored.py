@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from draftproof.audit.outcome import Outcome, Report
+from draftproof.auditing.outcome import Outcome, Report
 from draftproof.checks.logprobs import rescored
 from draftproof.checks.same import logprobs as same
 from draftproof.core.verdict import Table

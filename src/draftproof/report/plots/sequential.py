@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
-from draftproof.audit.outcome import Outcome, Report
+from draftproof.auditing.outcome import Outcome, Report
 from draftproof.checks.sampling import arms, collecting
 from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.laws import LawBook, known_model
