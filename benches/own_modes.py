@@ -3,9 +3,10 @@
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
-head; or a GGUF file, which also drafts for itself. After a colon, modes by commas: `pair:match,mixed`. A row for each audit: its
-exit code, how many checks passed or do not apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what
-did neither. Ends with 1 where an audit ends with another exit code than 0.
+head; or a GGUF file, which also drafts for itself, and is audited with fewer checks. After a colon, modes by commas:
+`pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for
+`sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code
+than 0.
 """
 
 from __future__ import annotations
@@ -28,8 +29,18 @@ HEAD = Path(__file__).parent.parent / "tests" / "data" / "countable-independent"
 ALWAYS = ("--no-spec-adaptive",)
 MOD = ("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 1, "--spec-ngram-mod-n-max", 8)
 LARGE, SAMPLES = 2**20, 640
-"""`sampling/distribution` takes so many samples, whatever time they need, of models of ordinary size and in quick audits: then
-no verdict depends on how busy the machine is."""
+"""In quick audits `sampling/distribution` takes so many samples, whatever time they need: then no verdict depends on how busy the
+machine is. A model is large from so many bytes on."""
+SINGLE = (
+    "logprobs",
+    "stopping",
+    "sampling/greedy_parity",
+    "self_report/accounting",
+    "self_report/speculation_observed",
+    "self_report/speculation_reported",
+    "self_report/speculation_switch",
+)
+"""What a large model is audited with: checks that take no samples by the hundred, which on a processor take hours."""
 RUNNING = ("-np", 8, "-c", 8192, "-t", 1)
 
 
@@ -70,12 +81,19 @@ def served(mode: Mode, model: Path, draft: Path) -> OwnServer:
     return OwnServer("-m", model, *(("-md", draft) if mode.draft else ()), *RUNNING, *mode.flags)
 
 
-def audited(
-    mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Effort.QUICK, samples: int | None = SAMPLES
-) -> Report:
+def audited(mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Effort.QUICK) -> Report:
     """What an audit says of a server in that mode. `out` is for its evidence."""
+    samples = SAMPLES if effort is Effort.QUICK else None
+    large = model.stat().st_size > LARGE
+    if large:
+        mode = Mode(
+            (*mode.flags, "--strict"), mode.draft
+        )  # or what is kept of a prompt moves the last bits by too much
     with served(mode, model, draft) as server:
-        return audit(AuditConfig(server.url, effort=effort, samples=samples, seed=20, out=out))
+        checks = SINGLE if large else ()
+        return audit(
+            AuditConfig(server.url, effort=effort, samples=samples, checks=checks, seed=20, timeout=200, out=out)
+        )
 
 
 def undecided(report: Report) -> list[str]:
@@ -114,8 +132,7 @@ def main(effort: Effort, names: Sequence[str]) -> int:
         out = Path(folder) / "evidence.jsonl.gz"
         for name, model, draft, title, mode in audits(names, Path(folder)):
             out.unlink(missing_ok=True)
-            timed = effort is not Effort.QUICK and model.stat().st_size < LARGE
-            report = audited(mode, model, draft, out, effort, None if timed else SAMPLES)
+            report = audited(mode, model, draft, out, effort)
             worst = max(worst, int(report.exit_code != 0))
             count = Counter(o.judgement.verdict for o in report.outcomes)
             counts = f"{count[Verdict.PASS]} | {count[Verdict.NOT_APPLICABLE]} | {drafted(report)}"
