@@ -42,7 +42,9 @@ _VERDICTS = {"PASS": ("INCONCLUSIVE",), "FAIL": ("INCONCLUSIVE",), "INCONCLUSIVE
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`name` tells function and change. `code` makes the new code of the function `where`, or `value` is that of the constant."""
+    """`name` tells function and change. `code` makes the new code of the function `where`;
+    None: `where` is a constant, now `value`.
+    """
 
     name: str
     where: str

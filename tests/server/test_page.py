@@ -89,10 +89,13 @@ def test_untrusted_text_stays_text(page: tuple[Browser, str]) -> None:
 
 def test_an_answer_can_be_stopped_and_errors_are_shown(page: tuple[Browser, str]) -> None:
     shown, _ = page
-    shown.evaluate("at('n_predict').value = '3500'; at('n_probs').value = '8'; at('form').requestSubmit()")
+    stop = "document.querySelectorAll('#text span').length > 5 && at('stop').click()"
+    shown.evaluate(f"window.watcher = new MutationObserver(() => {{ {stop} }})")
+    shown.evaluate("watcher.observe(at('text'), {childList: true, subtree: true})")
+    shown.evaluate("at('n_predict').value = '3500'; at('form').requestSubmit()")
     shown.wait_for("document.querySelectorAll('#text span').length > 5")
-    shown.evaluate("at('stop').click()")
     shown.wait_for("!at('go').disabled")
+    shown.evaluate("watcher.disconnect()")
     assert shown.evaluate("document.querySelectorAll('#text span').length") < 3500
     assert shown.evaluate("at('trouble').textContent") == ""
     shown.evaluate("at('prompt').value = 'xyz'; at('form').requestSubmit()")

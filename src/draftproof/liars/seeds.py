@@ -101,6 +101,7 @@ FAMILY: tuple[Liar, ...] = (
         "draws what is not drafted by the request's seed, and verifies by a stream of its own",
         "https://github.com/radixark/miles/pull/2002",
         _SEEDS,
+        {"randomness/concurrency": "a stream that all requests share gives one of them what another one drew alone"},
         generation=_DrawnByEngine,
     ),
     Liar(

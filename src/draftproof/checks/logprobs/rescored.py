@@ -205,6 +205,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if _exceeded(errors, evidence.noise):
         wide = max(evidence.noise, evidence.cache_noise)
         limit = _exceeded(errors, wide)
+        own = _exceeded(errors, evidence.noise)
+        if any(abs(e) > own and s.token.alternatives == () for s, e in errors):
+            limit = own  # no noise of rows explains a value that came without a row
         if limit and _may_be_cut_otherwise(answers, errors, limit):
             text = f"a few values differ from the one-token oracle's by up to {abs(error):.2f} nat; {RETOKENISED}"
             return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts of token ids")

@@ -114,7 +114,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     conditions = list(dict.fromkeys(r.condition for r in evidence.repeats if r.condition != "alone"))
     weighed = [weigh(c, evidence.repeats, evidence.noise) for c in conditions]
     unstable = {r.first.ask.seed for r in weigh("alone", evidence.repeats, evidence.noise).different}
-    foreign = tuple(_foreign(evidence))
+    foreign = tuple(_foreign(evidence, unstable))
     shared = [company(round_, i) for round_ in evidence.rounds for i in range(len(round_))]
     measured = {
         "requests at once": max(map(len, evidence.rounds), default=0),
@@ -153,23 +153,26 @@ def _departures(weighed: Sequence[Weighed], unstable: set[int | None]) -> Iterat
             yield Finding("DRIFT", f"{w.condition}: logprobs move by up to {w.drift:.3f} nat from those alone")
 
 
-def _foreign(evidence: Evidence) -> Iterator[Finding]:
-    """Words and runs of tokens of another request."""
+def _foreign(evidence: Evidence, unstable: set[int | None]) -> Iterator[Finding]:
+    """Words and runs of tokens of another request; runs say nothing of one whose answer is another each time, alone too."""
     for answers in evidence.rounds:
         for i, timed in enumerate(answers):
             mine, others = evidence.alone[i], [n for n in range(len(answers)) if n != i]
             if not timed.answer.ok or difference(mine, timed.answer) is None:
                 continue
-            owner = next((n for n in others if _belongs(evidence, timed.answer, i, n)), None)
+            runs = timed.answer.ask.seed not in unstable
+            owner = next((n for n in others if _belongs(evidence, timed.answer, i, n, by_runs=runs)), None)
             if owner is not None:
                 text = f"request {i + 1} of {len(answers)} at once got text of request {owner + 1}"
                 yield Finding("FOREIGN", text, (timed.answer.exchange, answers[owner].answer.exchange))
 
 
-def _belongs(evidence: Evidence, answer: Completion, mine: int, other: int) -> bool:
+def _belongs(evidence: Evidence, answer: Completion, mine: int, other: int, *, by_runs: bool) -> bool:
     marker = evidence.markers[other]
     if marker and marker in answer.text and marker not in evidence.alone[mine].text:
         return True
+    if not by_runs:
+        return False
     got = _windows(answer) - _windows(evidence.alone[mine])
     return bool(got & _windows(evidence.alone[other]))
 
