@@ -72,7 +72,7 @@ def collect(probe: Probe) -> Evidence:
             rows += _oracle_rows(probe, streams, rows)
         book = LawBook(known, rows, probe.facts.vocabulary, noise)
         if assessment is None or known is None:
-            assessment = Assessment(book, probe.facts.coupling, noise)
+            assessment = Assessment(book, probe.facts.coupling)
         assessment.observe(streams)
         if probe.samples is not None or total >= MOST_SAMPLES[probe.effort]:
             break
