@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from draftproof.cli import starting
 from draftproof.cli.serve_options import (
     LISTENING,
     MODELS,
@@ -64,7 +65,10 @@ def serve(**given: Any) -> None:
         served = _load(given)
         _import_server()
         from draftproof.server import run
+        from draftproof.server.standing import lines
 
+        for line in lines(served):
+            click.echo(line, err=True)
         run.Server(served, _options(given), _ready).run_on(listening)
 
 
@@ -82,6 +86,7 @@ def _import_server() -> None:
 
 
 def _ready(url: str) -> None:
+    starting.over()
     click.echo(f"draftproof serves {url}")
 
 

@@ -24,6 +24,8 @@ class DraftModel:
 
     def __post_init__(self) -> None:
         _at_least(self, n_max=0, n_min=0, p_min=0)
+        if self.p_min > 1:
+            raise ValueError(f"p_min must be at most 1, not {self.p_min!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Models:
     """What all slots share. `head` is the prediction head of the target.
 
     `costs` is asked when something is to be drafted, and may then take its time; None: rows are free, so drafts are as long
-    as they may be.
+    as they may be. `abandon`, from any thread, makes what reads end soon, with an error; None: that is soon anyway.
     """
 
     target: Backend
@@ -34,6 +34,7 @@ class Models:
     pool: NgramPool | None = None
     costs: Callable[[], Costs] | None = None
     head: Backend | None = None
+    abandon: Callable[[], None] | None = None
 
     @property
     def helpers(self) -> dict[str, Backend]:

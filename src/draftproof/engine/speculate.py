@@ -9,6 +9,7 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import Speculation
 from draftproof.engine.backend import Backend
 from draftproof.engine.draft import kind
+from draftproof.engine.draft.asked import Asked
 from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.exact import Exact
 from draftproof.engine.draft.kind import Kind, Setup
@@ -18,6 +19,10 @@ from draftproof.engine.draft.several import FirstOf
 from draftproof.engine.verify import rule as rule_of
 from draftproof.engine.verify.rule import Rule
 
+CANNOT_PAY = "not even drafts that are accepted whole would pay here"
+_PRICED = Costs(draft=1.0, head=1.0)
+_SHORT = 2
+"""The first token is not drafted, and the last one alone never."""
 _UNBOUNDED = 64
 """The longest draft where nothing else caps it."""
 
@@ -35,6 +40,19 @@ class Plan:
     drafter: Drafter
     n_max: int
     reason: str = ""
+    asked: tuple[Asked, ...] = ()
+    paced: tuple[Paced, ...] = ()
+
+    def why_nothing(self, emitted: int) -> str:
+        """Why no token was drafted for an answer of so many, by the drafters in use; "" where they do not know."""
+        asked = [drafter for drafter in self.asked if drafter.was_asked]
+        if asked:
+            return (
+                "nothing to look up" if all(d.looks_up for d in asked) else "the drafter found no token likely enough"
+            )
+        if refused := max((paced.longest_refused for paced in self.paced), default=0):
+            return f"no draft of at most {refused} tokens pays here"
+        return "too short to be drafted for" if self.effective and emitted <= _SHORT else ""
 
 
 def _automatic(sampling: Sampling, kinds: Sequence[Kind]) -> str:
@@ -52,7 +70,7 @@ def why_not(kind_: Kind, setup: Setup, costs: Costs | None = None) -> str:
         return missing
     longest = setup.speculation.draft.n_max if kind_.cost(costs) else _UNBOUNDED
     policy = LengthPolicy(replace(costs, draft=kind_.cost(costs)), longest)
-    return "" if policy.can_pay(longest) else "not even drafts that are accepted whole would pay here"
+    return "" if policy.can_pay(longest) else CANNOT_PAY
 
 
 def _anything(length: int) -> int:
@@ -85,20 +103,24 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     fits = _fits(setup.target, drawn=rule.draws_drafts) if asked.strict else _anything
     if n_max > fits(n_max):
         n_max = fits(n_max)
-        reasons.append(f"at most {n_max} drafted tokens: larger batches are not bit for bit like single tokens")
+        if asked.n_max is not None or not n_max:
+            reasons.append(f"at most {n_max} drafted tokens: larger batches are not bit for bit like single tokens")
     if asked.wanted and (refusal := rule.refuses(sampling)):
         return Plan(asked, (), rule_of("rejection"), NoDrafter(), 0, refusal)
     if not usable or not n_max:
         plain = rule if not rule.refuses(sampling) else rule_of("rejection")
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))
     setup = replace(setup, drawn=rule.draws_drafts)
-    drafters: list[Drafter] = [k.open(setup) for k in usable]
+    cost = [k.cost(costs or Costs()) for k in usable]
+    noting = [Asked(k.open(setup), looks_up=not k.cost(_PRICED)) for k in usable]
+    drafters: list[Drafter] = list(noting)
+    paced: list[Paced] = []
     if asked.strict:
         drafters = [Exact(d, fits) for d in drafters]
     if asked.adaptive:
-        known = costs or Costs()
-        cost = [k.cost(known) for k in usable]
-        policies = [LengthPolicy(replace(known, draft=c), n_max, lambda n: fits(n) == n) for c in cost]
-        drafters = [Paced(d, p, looks_up=not c) for d, p, c in zip(drafters, policies, cost, strict=True)]
+        policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
+        paced = [Paced(d, p, looks_up=not c) for d, p, c in zip(drafters, policies, cost, strict=True)]
+        drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
-    return Plan(asked, tuple(k.name for k in usable), rule, drafter, n_max, "; ".join(reasons))
+    names = tuple(k.name for k in usable)
+    return Plan(asked, names, rule, drafter, n_max, "; ".join(reasons), tuple(noting), tuple(paced))

@@ -57,13 +57,14 @@ def usage(choices: Sequence[Choice]) -> dict[str, Any]:
     }
 
 
-def speculation(run: Run) -> dict[str, Any]:
+def speculation(choice: Choice) -> dict[str, Any]:
     """What was asked for, what was done and why, and what came of it."""
-    plan, counters = run.plan, run.generation.counters
+    plan, counters = choice.finished.plan, choice.finished.generation.counters
+    silence = "" if counters.drafted else plan.why_nothing(counters.emitted)
     return {
-        "requested": requested(plan.requested),
+        "requested": requested(choice.settings.asked),
         "effective": effective(plan),
-        "reason": plan.reason,
+        "reason": "; ".join(filter(None, (plan.reason, silence))),
         "drafter": ",".join(plan.effective) or "none",
         "rule": plan.rule.name if plan.effective else "none",
         "drafts": counters.drafts,

@@ -83,6 +83,11 @@ def refuse(error: ValidationError) -> NoReturn:
     same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]  # of each member of a union
     first = next((e for e in same if e["type"] in _OF_THE_RIGHT_KIND), errors[0])
     where = _name(first["loc"])
+    if where == "speculative":
+        within = [e for e in same if len(e["loc"]) > _OF_A_MEMBER]
+        if not within:
+            raise Refusal("Field 'speculative' must be true, false or an object.")
+        first, where = within[0], _name(within[0]["loc"])
     if where.split("[")[0] == "prompt" and first["type"] != "missing":
         raise Refusal(f"Field 'prompt' must be {_PROMPT}.")
     if first["type"] == "missing":
@@ -106,4 +111,6 @@ def _name(place: Iterable[int | str]) -> str:
 _PROMPT = "text, a list of token ids and texts, or a list of such prompts"
 _OF_THE_RIGHT_KIND = ("too_long", "value_error")
 """What is said of a value that has the type of one member, but not a value for it."""
-_MEMBERS = frozenset({"str", "int", "float", "bool", "list", "dict"})
+_OF_A_MEMBER = 2
+"""So long is the place of an error that is about a whole member of a union."""
+_MEMBERS = frozenset({"str", "int", "float", "bool", "list", "dict", "SpeculativeFields"})

@@ -58,13 +58,19 @@ def load(files: Files, said: Callable[[str], None]) -> Served:
     return Served(
         name=files.alias or str(files.target),
         path=str(files.target),
-        models=Models(target, draft, NgramPool(), costs, head),
+        models=Models(target, draft, NgramPool(), costs, head, partial(_abandon, target, draft)),
         vocabulary=model.vocab,
         template=model.chat_template() or "",
         about=_about(target, costs),
         draft_path="" if files.draft is None else str(files.draft),
         grammar=lambda text: _constraint(model, text),
     )
+
+
+def _abandon(*backends: LlamaBackend | None) -> None:
+    for backend in backends:
+        if backend is not None:
+            backend.abandon()
 
 
 def _options(files: Files, *, draft: bool = False) -> LlamaOptions:

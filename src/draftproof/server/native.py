@@ -61,7 +61,7 @@ def final(choice: Choice, served: Served) -> dict[str, Any]:
         "stopping_word": choice.text.stopped_by,
         "tokens_cached": len(choice.prompt) + max(len(choice.tokens) - 1, 0),
         "timings": timings([run]),
-        "speculation": speculation(run),
+        "speculation": speculation(choice),
         "ignored": list(settings.ignored),
     }
     if whole and settings.alternatives >= 0:

@@ -45,10 +45,10 @@ class OpenAIForm:
         body = self.body([self._choice(choice) for choice in choices])
         body |= {"usage": usage(choices), "timings": timings(runs), "ignored": list(choices[0].settings.ignored)}
         if len(choices) == 1:
-            body["speculation"] = speculation(runs[0])
+            body["speculation"] = speculation(choices[0])
         else:
-            for told, run in zip(body["choices"], runs, strict=True):
-                told["speculation"] = speculation(run)
+            for told, choice in zip(body["choices"], choices, strict=True):
+                told["speculation"] = speculation(choice)
         return body
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class OpenAIForm:
         body = self.body([told], part=True)
         if not self.chat:
             body["usage"] = usage([choice])
-        extra = {"timings": timings([run]), "speculation": speculation(run), "ignored": list(settings.ignored)}
+        extra = {"timings": timings([run]), "speculation": speculation(choice), "ignored": list(settings.ignored)}
         return body | extra
 
     def ending(self, ticket: Ticket) -> Iterator[bytes]:

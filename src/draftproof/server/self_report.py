@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from draftproof.engine.draft import kind
 from draftproof.engine.slot import Slot
-from draftproof.engine.speculate import why_not
 from draftproof.server.chat import ChatTemplate
 from draftproof.server.described import describe
 from draftproof.server.jobs import Choice, Ticket
@@ -17,10 +15,8 @@ from draftproof.server.schema import NativeCompletion
 from draftproof.server.served import Served
 from draftproof.server.settings import Settings, read_settings
 from draftproof.server.speculating import requested, types_text
+from draftproof.server.standing import standing
 from draftproof.server.worker import Worker
-
-_LEAST_ROWS, _MOST_ROWS = 2, 64
-"""Of a batch that verifies a draft."""
 
 
 class SelfReport:
@@ -38,11 +34,7 @@ class SelfReport:
 
     def standing(self) -> tuple[str, ...]:
         """The drafters that a request gets which says nothing of speculation."""
-        served, asked = self.served, self.served.defaults.speculation
-        if not asked.wanted or (asked.strict and served.models.target.exact_rows(_MOST_ROWS) < _LEAST_ROWS):
-            return ()
-        setup, costs = served.models.setup(asked, served.defaults.sampling), served.models.costs_of(asked)
-        return tuple(t for t in asked.types if t != "none" and not why_not(kind(t), setup, costs))
+        return standing(self.served).types
 
     def _defaults(self) -> Settings:
         return read_settings(NativeCompletion(prompt="a"), self.served)

@@ -14,7 +14,7 @@ from draftproof.server.breakers import breakers_of
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
 from draftproof.server.served import BREAKERS, Served
-from draftproof.server.speculating import read_speculation, without_effect
+from draftproof.server.speculating import read_speculation, with_strictness, without_effect
 from draftproof.server.structure import read_grammar
 from draftproof.server.vocabulary import Vocabulary
 
@@ -62,11 +62,12 @@ _PLAIN = (
 class Settings:
     """What one request asks for, complete.
 
-    `seed` is the seed of its first choice, drawn already if it was to be random. `max_tokens` -1: until the context is full.
+    `asked` is the speculation that it asks for, `speculation` what the server makes of it. `seed` is the seed of its first choice, drawn already if it was to be random. `max_tokens` -1: until the context is full.
     `alternatives` -1: no logprobs. `ignored` names fields that had no effect.
     """
 
     sampling: Sampling
+    asked: Speculation
     speculation: Speculation
     seed: int
     max_tokens: int
@@ -99,13 +100,14 @@ def read_settings(request: Generate, served: Served) -> Settings:
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     try:
         sampling = _sampling(request, served, breakers)
-        speculation = read_speculation(request, served, greedy=sampling.greedy)
+        speculation = read_speculation(request, served)
     except ValueError as error:
         raise Refusal(f"{error}.") from error
     ignored = sorted([*ignored, *without_effect(request, speculation)])
     return Settings(
         sampling,
-        speculation,
+        asked=speculation,
+        speculation=with_strictness(speculation, request, served, greedy=sampling.greedy),
         seed=_seed(request.seed, served),
         max_tokens=_max_tokens(request, served),
         stops=tuple(stops),
@@ -188,19 +190,19 @@ def _max_tokens(request: Generate, served: Served) -> int:
 
 
 def _alternatives(request: Generate, vocab: int) -> int:
-    asked = _asked_alternatives(request)
+    name, asked = _asked_alternatives(request)
     if asked > MOST_ALTERNATIVES and vocab > MOST_ALTERNATIVES:
-        raise Refusal(f"{asked} alternatives for each token: at most {MOST_ALTERNATIVES}.")
+        raise Refusal(f"Field '{name}': at most {MOST_ALTERNATIVES} alternatives for each token, not {asked}")
     return min(asked, vocab)
 
 
-def _asked_alternatives(request: Generate) -> int:
-    """How many alternatives, 0 for the token's own logprob alone, -1 for no logprobs."""
+def _asked_alternatives(request: Generate) -> tuple[str, int]:
+    """By which field, and how many: 0 for the token's own logprob alone, -1 for no logprobs."""
     if isinstance(request, ChatCompletion):
         if request.logprobs:
-            return _CHAT_ALTERNATIVES if request.top_logprobs is None else request.top_logprobs
+            return "top_logprobs", _CHAT_ALTERNATIVES if request.top_logprobs is None else request.top_logprobs
         if request.top_logprobs:
             raise Refusal("top_logprobs requires logprobs to be set to true")
     if isinstance(request, OpenAICompletion) and request.logprobs is not None and request.logprobs is not False:
-        return int(request.logprobs)
-    return request.n_probs or -1
+        return "logprobs", int(request.logprobs)
+    return "n_probs", request.n_probs or -1

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from draftproof.core.errors import UsageError
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.engine.draft import kind
 from draftproof.engine.speculate import Plan
-from draftproof.engine.verify import rule as rule_of
+from draftproof.engine.verify import RULES
 from draftproof.server.schema import Generate, SpeculativeFields
 from draftproof.server.served import Served
 
 _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
+_RULES = ("auto", *(rule.name for rule in RULES))
 _UNBOUNDED = 2**31
 _READERS = {"n_min": {"draft-simple", "draft-mtp", "ngram-mod"}, "p_min": {"draft-simple", "draft-mtp"}}
 """Drafters that a field is for; the others are for all."""
@@ -27,22 +29,26 @@ _SECTIONS = {
 }
 
 
-def read_speculation(request: Generate, served: Served, *, greedy: bool) -> Speculation:
+def read_speculation(request: Generate, served: Served) -> Speculation:
     """What a request asks for: the server's own setting, changed by what the request names. Raises UsageError, ValueError."""
-    if request.speculative is False:
-        return OFF
     default = served.defaults.speculation
     asked = _asked(request)
     names: dict[str, Any] = {name: asked[name] for name in ("rule", "adaptive", "strict", "n_max") if name in asked}
     if "types" in asked:
         names["types"] = read_types(asked["types"])
-    if greedy and "strict" not in names and replace(default, **names).wanted and served.strict_greedy:
-        names["strict"] = True  # asked last, for it may have to be measured
-    if "rule" in names and names["rule"] != "auto":
-        rule_of(names["rule"])
+    if names.get("rule", "auto") not in _RULES:
+        raise UsageError(f'There is no verification rule "{names["rule"]}".', f"Known rules: {', '.join(_RULES)}.")
     draft = {name: asked[name] for name in ("n_max", "n_min", "p_min") if name in asked}
     mod = {"n_min": asked["n_min"]} if "n_min" in asked else {}
-    return replace(default, **names, draft=replace(default.draft, **draft), ngram_mod=replace(default.ngram_mod, **mod))
+    read = replace(default, **names, draft=replace(default.draft, **draft), ngram_mod=replace(default.ngram_mod, **mod))
+    return OFF if request.speculative is False else read
+
+
+def with_strictness(asked: Speculation, request: Generate, served: Served, *, greedy: bool) -> Speculation:
+    """What is done of it: at temperature 0 strict, where the request does not say and the server keeps to that."""
+    open_ = "strict" not in _asked(request) and not asked.strict
+    # asked last, for it may have to be measured
+    return replace(asked, strict=True) if greedy and open_ and asked.wanted and served.strict_greedy else asked
 
 
 def without_effect(request: Generate, speculation: Speculation) -> list[str]:
@@ -90,6 +96,7 @@ def effective(plan: Plan) -> dict[str, Any]:
         "types": list(plan.effective) or ["none"],
         "rule": plan.rule.name if plan.effective else "none",
         "n_max": min(plan.n_max, max((_longest(plan.requested, t) for t in plan.effective), default=0)),
+        "strict": plan.requested.strict and bool(plan.effective),
     }
 
 

@@ -74,6 +74,8 @@ class Worker:
         with self._lock:
             self._stopping = True
         self._inbox.put(None)
+        if self.served.models.abandon is not None:
+            self.served.models.abandon()  # a part of a prompt may take seconds
         if self._thread.is_alive():
             self._thread.join()
 
@@ -160,6 +162,10 @@ class Worker:
     def _report(self, run: Run, emitted: Sequence[Emitted], mail: Mail) -> None:
         ticket, choice = self._running[run]
         choice.take(emitted)
+        if run.error is not None and self._stopping:
+            mail.append((ticket, Event(choice, done=True, error=stopping())))
+            self._forget(run)
+            return
         if run.error is not None:
             if not isinstance(run.error, ValueError):
                 log.error("An answer failed.", exc_info=run.error)

@@ -154,6 +154,10 @@ class LlamaBackend:
             self._own(feed).tokens.extend(feed.tokens)
         return rows
 
+    def abandon(self) -> None:
+        """From any thread: nothing is read any more, and what is being read ends with DecodeFailed."""
+        self.memory.abandon()
+
     def close(self) -> None:
         self.model.close()
 

@@ -165,6 +165,8 @@ class Paced:
         self._rehearses = looks_up
         self._known = 0
         self._behind = 0
+        self.longest_refused = 0
+        """The most tokens that it was asked for when it rested."""
 
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
         if self._rehearses:
@@ -173,8 +175,11 @@ class Paced:
         # the prompt is not counted: a slot may hold it
         self._known = self._known or len(context)
         self._behind = len(context) - self._known
-        k = self._policy.choose(k, self._behind)
-        return self._drafter.propose(context, k, coin) if k else NOTHING
+        chosen = self._policy.choose(k, self._behind)
+        if not chosen:
+            self.longest_refused = max(self.longest_refused, k)
+            return NOTHING
+        return self._drafter.propose(context, chosen, coin)
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
         self._policy.observe(len(draft.tokens), accepted, self._behind)

@@ -18,6 +18,7 @@ from draftproof.engine.libllama.batch import Batch, Row
 from draftproof.engine.libllama.errors import ContextRejected, DecodeFailed, InvalidBatch
 from draftproof.engine.libllama.model import Model
 from draftproof.engine.libllama.owner import Owner
+from draftproof.engine.libllama.switch import Switch
 
 MOST_SEQUENCES = 256
 """A limit that is compiled into libllama."""
@@ -94,6 +95,8 @@ class Context(Owner):
         params.type_k, params.type_v = int(options.keys), int(options.values)
         params.kv_unified = options.unified
         params.swa_full = True
+        self._switch = Switch(library.ffi)
+        params.abort_callback, params.abort_callback_data = self._switch.function, self._switch.argument
         params.offload_kqv = params.op_offload = model.options.gpu_layers != 0
         if head_of is not None:
             params.ctx_type = 1
@@ -141,6 +144,13 @@ class Context(Owner):
                 )
             raise DecodeFailed(code, self.library.log.trouble())
         return self.logits(wanted)
+
+    def abandon(self) -> None:
+        """From any thread: the call of `decode` that is under way ends with DecodeFailed soon, and every later one at once.
+
+        Where the processor computes, that is; a graphics processor ends its call first.
+        """
+        self._switch.turn()
 
     def remove(self, sequence: int, start: int) -> bool:
         """Forgets the tokens from position `start` on. False, and nothing happened, where the memory cannot do that."""
