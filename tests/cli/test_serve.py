@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from click import Context, Option
 from click.testing import CliRunner
 
 from draftproof.cli.main import cli
@@ -21,8 +22,9 @@ from draftproof.cli.serve_options import default_threads, slot_context
 from draftproof.countable.files import write_pair
 from draftproof.launch.own_server import OwnServer
 
+FIXED = ("--no-spec-adaptive",)
 OTHER = Path(__file__).parent.parent / "data" / "countable-independent" / "mtp-hy_v3-v10.gguf"
-COMMAND = [sys.executable, "-c", "from draftproof.cli.main import main; main()", "serve"]
+COMMAND = [sys.executable, "-m", "draftproof", "serve"]
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def test_flags_reach_the_answers() -> None:
         assert props["default_generation_settings"]["params"]["temperature"] == 0.25
         assert (props["model_alias"], props["total_slots"]) == ("mine", 3)
         told = httpx2.post(f"{url}/completion", json={"prompt": "abc", "n_predict": 9}).json()["speculation"]
-        assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 5}
+        assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 5, "strict": False}
         process.terminate()
         process.wait(timeout=5)
 
@@ -109,6 +111,7 @@ def test_a_taken_port_is_told() -> None:
         (["--table", "story", "--spec-type", "nonsense"], 'no drafter "nonsense"'),
         (["--table", "story", "--top-p", "-1"], "top_p"),
         (["--table", "story", "--spec-draft-n-max", "-1"], "n_max"),
+        (["--table", "story", "--spec-draft-p-min", "7"], "p_min"),
         (["--table", "story", "--host", "no.such.host.invalid"], "no address"),
         (["--table", "story", "--api-key-file", "nowhere"], "nowhere cannot be read"),
         (["--table", "story", "--chat-template-file", "nowhere"], "nowhere cannot be read"),
@@ -158,6 +161,46 @@ def test_files_that_cannot_be_served_are_told(
 ) -> None:
     monkeypatch.chdir(pair)
     assert words in refused("--port", "0", *flags)
+
+
+@pytest.mark.real
+def test_it_says_at_the_start_what_speculates_and_why_what_was_asked_for_does_not(pair: Path) -> None:
+    """Drafting one token of these models costs as much as reading several: no draft can pay."""
+    flags = ("-m", str(pair / "target.gguf"), "-md", str(pair / "draft.gguf"), "--spec-type", "draft-simple")
+    for more, spoken, refused in (
+        ((), "speculation: none by default", True),
+        (FIXED, "speculation: draft-simple; ", False),
+    ):
+        with started(*flags, *more) as (_, process):
+            process.terminate()
+            _, said = process.communicate(timeout=10)
+        assert spoken in said
+        assert ("draft-simple is not used: not even drafts that are accepted whole would pay" in said) == refused
+        assert ("--no-spec-adaptive" in said and '"speculative.adaptive": false' in said) == refused
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ((), "speculation: none, unless a request asks for it"),
+        (("--spec-type", "ngram-mod"), "speculation: ngram-mod; rule auto"),
+        (
+            ("--spec-type", "ngram-mod", "--spec-rule", "match", "--strict"),
+            "rule match; lengths as they pay; only rows",
+        ),
+    ],
+)
+def test_what_speculates_is_told_in_one_line(flags: tuple[str, ...], line: str) -> None:
+    with started("--table", "story", *(flags or ("--spec-type", "none"))) as (_, process):
+        process.terminate()
+        _, said = process.communicate(timeout=10)
+    assert line in said
+    assert len(said.splitlines()) == 1
+
+
+def test_every_flag_has_a_word_of_help() -> None:
+    flags = [p for p in cli.get_command(Context(cli), "serve").params if isinstance(p, Option) and not p.hidden]  # type: ignore[union-attr]
+    assert [p.name for p in flags if not p.help] == []
 
 
 @pytest.mark.real

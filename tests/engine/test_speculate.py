@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from tests.engine.models import noisy, random_table, run
 
+from draftproof.core.coin import RngCoin
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.engine.draft.kind import Setup
-from draftproof.engine.draft.pace import Paced
+from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job
 from draftproof.engine.speculate import make_plan
 from draftproof.engine.verify import greedy, match, rejection
@@ -94,7 +95,9 @@ def test_strict_keeps_to_batches_that_are_bit_for_bit_like_single_tokens() -> No
     target.max_rows_exact = 4
     plan = make_plan(Setup(target, Speculation(types=("draft-simple",), n_max=8, strict=True), draft=DRAFT))
     assert plan.n_max == 3
-    assert "bit for bit" in plan.reason
+    assert "at most 3 drafted tokens" in plan.reason
+    plan = make_plan(Setup(target, Speculation(types=("draft-simple",), strict=True), draft=DRAFT))
+    assert (plan.n_max, plan.reason) == (3, "")  # nobody asked for more
     target.max_rows_exact = 1
     assert make_plan(Setup(target, Speculation(types=("draft-simple",), strict=True), draft=DRAFT)).effective == ()
 
@@ -110,3 +113,30 @@ def test_settings_that_cannot_be_are_named(kind: Any, field: str) -> None:
 def test_speculation_needs_a_type() -> None:
     with pytest.raises(ValueError, match="types"):
         Speculation(types=())
+
+
+DEAR = Costs(rows=(1.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6))
+"""Two rows cost as much as four, and eight not much more: only drafts of four tokens or more pay."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"types": ("ngram-cache",), "n_max": 3}, "no draft of at most 3 tokens pays here"),
+        ({"types": ("ngram-cache",)}, "nothing to look up"),
+        ({"types": ("ngram-simple",), "adaptive": False}, "nothing to look up"),
+        ({"types": ("draft-simple",), "adaptive": False, "draft": DraftModel(p_min=1.0)}, "no token likely enough"),
+    ],
+    ids=str,
+)
+def test_a_drafter_that_drafted_nothing_says_why(asked: dict[str, Any], reason: str) -> None:
+    plan = make_plan(setup(**asked), DEAR)
+    assert plan.effective
+    assert plan.drafter.propose([0, 1, 2], 30 if plan.n_max > 30 else plan.n_max, RngCoin(1)).tokens == ()
+    assert reason in plan.why_nothing(20)
+
+
+def test_who_was_never_asked_knows_no_reason_but_shortness() -> None:
+    plan = make_plan(setup(types=("draft-simple",)), DEAR)
+    assert plan.why_nothing(20) == ""
+    assert plan.why_nothing(2) == "too short to be drafted for"

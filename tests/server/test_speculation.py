@@ -33,7 +33,7 @@ def test_a_request_can_switch_speculation_off(drafting: Client, plain: Client, o
     answer = drafting.ask(**REQUEST, **off)
     assert answer["content"] == plain.ask(**REQUEST)["content"]
     assert "draft_n" not in answer["timings"]
-    assert answer["speculation"]["effective"] == {"types": ["none"], "rule": "none", "n_max": 0}
+    assert answer["speculation"]["effective"] == {"types": ["none"], "rule": "none", "n_max": 0, "strict": False}
     assert answer["generation_settings"]["speculative.types"] == "none"
 
 
@@ -42,7 +42,7 @@ def test_a_request_can_choose_drafter_length_and_rule(plain: Client) -> None:
         **REQUEST, **{"speculative.type": "draft-simple", "speculative.rule": "match"}, return_origins=True
     )
     told = answer["speculation"]
-    assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 3}
+    assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 3, "strict": False}
     assert answer["content"] == plain.ask(**REQUEST)["content"]
     assert told["drafted"] > told["accepted"] > 0
     assert answer["origins"].count("accepted") == told["accepted"]
@@ -133,3 +133,48 @@ def test_greedy_answers_are_those_without_speculation(drafting: Client, plain: C
     assert answer["speculation"]["effective"]["rule"] == "greedy"
     assert answer["timings"]["draft_n"] > 0
     assert answer["content"] == plain.ask(**request)["content"]
+
+
+def test_requested_is_what_was_asked_for_and_strictness_that_the_server_adds_is_effective(drafting: Client) -> None:
+    request: dict[str, Any] = {"prompt": PROMPT, "n_predict": 8, "temperature": 0}
+    told = drafting.ask(**request)["speculation"]
+    assert (told["requested"]["strict"], told["effective"]["strict"], told["reason"]) == (False, True, "")
+    told = drafting.ask(**request, **{"speculative.strict": True})["speculation"]
+    assert (told["requested"]["strict"], told["effective"]["strict"]) == (True, True)
+    told = drafting.ask(**request, **{"speculative.strict": False})["speculation"]
+    assert (told["requested"]["strict"], told["effective"]["strict"]) == (False, False)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_an_answer_without_drafts_says_that_there_was_nothing_to_look_up(looking_up: Client, adaptive: bool) -> None:
+    request: dict[str, Any] = {"prompt": "a", "n_predict": 3, "temperature": 0, "logit_bias": [[1, -100]]}
+    told = looking_up.ask(**request, **{"speculative.type": "ngram-simple", "speculative.adaptive": adaptive})
+    assert told["speculation"]["effective"]["types"] == ["ngram-simple"]
+    assert (told["speculation"]["drafted"], told["speculation"]["reason"]) == (0, "nothing to look up")
+
+
+def test_an_answer_that_is_too_short_for_drafts_says_so(drafting: Client) -> None:
+    told = drafting.ask(prompt=PROMPT, n_predict=1)["speculation"]
+    assert (told["drafted"], told["reason"]) == (0, "too short to be drafted for")
+
+
+@pytest.mark.parametrize("off", [{}, {"speculative": False}, {"speculative.type": "none"}], ids=str)
+@pytest.mark.parametrize(
+    ("name", "value"), [("p_min", 7), ("p_min", -0.5), ("n_min", -1), ("n_max", -1), ("rule", "nonsense")]
+)
+def test_a_value_out_of_range_is_refused_even_if_nobody_reads_it(
+    plain: Client, name: str, value: Any, off: dict[str, Any]
+) -> None:
+    assert name in plain.refused(prompt=PROMPT, n_predict=2, **{f"speculative.{name}": value}, **off)
+    if not off:
+        assert name in plain.refused(prompt=PROMPT, n_predict=2, speculative={name: value})
+
+
+def test_what_is_known_is_told_to_who_asks_for_something_else(plain: Client) -> None:
+    said = plain.refused(prompt=PROMPT, **{"speculative.rule": "nonsense"})
+    assert "auto, rejection, match, greedy" in said
+    for wrong in ("yes", 5, ["draft-simple"]):
+        assert (
+            plain.refused(prompt=PROMPT, speculative=wrong) == "Field 'speculative' must be true, false or an object."
+        )
+    assert "'speculative.n_max': " in plain.refused(prompt=PROMPT, speculative={"n_max": "x"})

@@ -24,12 +24,17 @@ _RULES = {"greedy": "match", "probabilistic": "rejection"}
 _ACCEPTED = ("cont-batching", "jinja", "metrics", "perf", "props", "slots", "warmup")
 """Flags of llama-server that change nothing here: what they switch on is always on, or what they switch off never is."""
 _SAMPLING = {
-    "temperature": ("--temp", "--temperature"),
-    "top_k": ("--top-k",),
-    "top_p": ("--top-p",),
-    "min_p": ("--min-p",),
-    "repeat_penalty": ("--repeat-penalty",),
-    "repeat_last_n": ("--repeat-last-n",),
+    "temperature": (("--temp", "--temperature"), "0: always the likeliest token. Default: 0.8."),
+    "top_k": (("--top-k",), "Only so many of the likeliest tokens; 0: all. Default: 40."),
+    "top_p": (("--top-p",), "Only the likeliest tokens that have this probability together. Default: 0.95."),
+    "min_p": (("--min-p",), "Only tokens with this share of the likeliest one's probability. Default: 0.05."),
+    "repeat_penalty": (("--repeat-penalty",), "Divides the logits of tokens that occurred; 1: off. Default: 1."),
+    "repeat_last_n": (("--repeat-last-n",), "Among so many last tokens; -1: all. Default: 64."),
+}
+_LOOKUP_HELP = {
+    "size_n": "{}: so many last tokens are looked up.",
+    "size_m": "{}: the most tokens of a draft.",
+    "min_hits": "{}: how often they must have been followed by the draft.",
 }
 
 
@@ -66,13 +71,13 @@ RUNNING = together(
         help="Tokens of all slots together; 0: what the model was trained for, in each. Default: 4096 in each.",
     ),
     click.option("-np", "--parallel", "slots", type=click.IntRange(1, 256), default=1, help="Answers made at once."),
-    click.option("-t", "--threads", type=_COUNT, default=None, help="Default: half the processors."),
+    click.option("-t", "--threads", type=_COUNT, default=None, help="Processors that compute. Default: half of them."),
     click.option("-b", "--batch-size", "batch", type=click.IntRange(64), default=512, help="A multiple of 64."),
-    click.option("-ngl", "--gpu-layers", type=int, default=0),
+    click.option("-ngl", "--gpu-layers", type=int, default=0, help="Layers on a graphics processor; -1: all."),
     click.option("-ctk", "--cache-type-k", default="f16", help="Number format of the key cache."),
     click.option("-ctv", "--cache-type-v", default="f16", help="Number format of the value cache."),
-    click.option("-fa", "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto"),
-    click.option("--mmap/--no-mmap", default=True),
+    click.option("-fa", "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", help="auto is on."),
+    click.option("--mmap/--no-mmap", default=True, help="Map the file rather than copy it into memory."),
     click.option("--repack/--no-repack", default=False, help="Faster prompts; batches then differ from single rows."),
     click.option("--cache-prompt/--no-cache-prompt", default=True, help="Keep prompts for the next request."),
     click.option(
@@ -83,24 +88,83 @@ RUNNING = together(
     ),
 )
 SAMPLING = together(
-    *(click.option(*flags, name, type=float, default=None) for name, flags in _SAMPLING.items()),
+    *(click.option(*flags, name, type=float, default=None, help=about) for name, (flags, about) in _SAMPLING.items()),
     click.option("-s", "--seed", type=int, default=-1, help="-1: another for each request."),
-    click.option("-n", "--predict", "--n-predict", "max_tokens", type=click.IntRange(-1), default=-1),
+    click.option(
+        "-n",
+        "--predict",
+        "--n-predict",
+        "max_tokens",
+        type=click.IntRange(-1),
+        default=-1,
+        help="Most tokens of an answer; -1: until the context is full.",
+    ),
 )
 SPECULATING = together(
     click.option("--spec-type", default=None, metavar="NAMES", help="Drafters by commas, or none."),
     click.option("--spec-default", is_flag=True, help="Short for --spec-type ngram-mod."),
-    click.option("--spec-rule", type=click.Choice(["auto", "rejection", "match", "greedy"]), default="auto"),
+    click.option(
+        "--spec-rule",
+        type=click.Choice(["auto", "rejection", "match", "greedy"]),
+        default="auto",
+        help="How drafts are verified; auto: greedy at temperature 0, rejection above.",
+    ),
     click.option("--spec-draft-sampling", type=click.Choice(list(_RULES)), help="llama-server's words for the rule."),
     click.option("--spec-adaptive/--no-spec-adaptive", default=True, help="Shorter drafts where they do not pay."),
-    click.option("--spec-draft-n-max", "--draft-max", "--draft", "draft_n_max", type=int, default=_DRAFT.n_max),
-    click.option("--spec-draft-n-min", "--draft-min", "draft_n_min", type=int, default=_DRAFT.n_min),
-    click.option("--spec-draft-p-min", "--draft-p-min", "draft_p_min", type=float, default=_DRAFT.p_min),
-    click.option("--spec-ngram-mod-n-match", "mod_n_match", type=int, default=_MOD.n_match),
-    click.option("--spec-ngram-mod-n-min", "mod_n_min", type=int, default=_MOD.n_min),
-    click.option("--spec-ngram-mod-n-max", "mod_n_max", type=int, default=_MOD.n_max),
+    click.option(
+        "--spec-draft-n-max",
+        "--draft-max",
+        "--draft",
+        "draft_n_max",
+        type=int,
+        default=_DRAFT.n_max,
+        help="Draft model or head: the most tokens of a draft.",
+    ),
+    click.option(
+        "--spec-draft-n-min",
+        "--draft-min",
+        "draft_n_min",
+        type=int,
+        default=_DRAFT.n_min,
+        help="Draft model or head: p-min does not stop it before so many tokens.",
+    ),
+    click.option(
+        "--spec-draft-p-min",
+        "--draft-p-min",
+        "draft_p_min",
+        type=float,
+        default=_DRAFT.p_min,
+        help="Draft model or head: it stops where its likeliest token has less than this.",
+    ),
+    click.option(
+        "--spec-ngram-mod-n-match",
+        "mod_n_match",
+        type=int,
+        default=_MOD.n_match,
+        help="ngram-mod: so many last tokens are looked up.",
+    ),
+    click.option(
+        "--spec-ngram-mod-n-min",
+        "mod_n_min",
+        type=int,
+        default=_MOD.n_min,
+        help="ngram-mod: shorter drafts are not made.",
+    ),
+    click.option(
+        "--spec-ngram-mod-n-max",
+        "mod_n_max",
+        type=int,
+        default=_MOD.n_max,
+        help="ngram-mod: the most tokens of a draft.",
+    ),
     *(
-        click.option(f"--spec-ngram-{flag}-{field.replace('_', '-')}", f"{section}_{field}", type=int, default=default)
+        click.option(
+            f"--spec-ngram-{flag}-{field.replace('_', '-')}",
+            f"{section}_{field}",
+            type=int,
+            default=default,
+            help=_LOOKUP_HELP[field].format(f"ngram-{flag}"),
+        )
         for flag, section in _LOOKUPS.items()
         for field, default in (
             ("size_n", _LOOKUP.size_n),
@@ -117,7 +181,9 @@ LISTENING = together(
     click.option("--cors-origin", multiple=True, metavar="ORIGIN", help="Web pages from there may ask; * for all."),
     click.option("--queue", type=click.IntRange(0), default=256, help="How many answers may wait for a slot."),
     click.option("--body-limit", type=click.IntRange(1), default=16, help="Most megabytes of a request."),
-    click.option("--page/--no-page", "--webui/--no-webui", "--ui/--no-ui", "page", default=True),
+    click.option(
+        "--page/--no-page", "--webui/--no-webui", "--ui/--no-ui", "page", default=True, help="The page at / to try it."
+    ),
     click.option("-v", "--verbose", is_flag=True, help="Log every failure with its traceback."),
     *(_accepted(name) for name in _ACCEPTED),
 )

@@ -62,7 +62,8 @@ _PLAIN = (
 class Settings:
     """What one request asks for, complete.
 
-    `asked` is the speculation that it asks for, `speculation` what the server makes of it. `seed` is the seed of its first choice, drawn already if it was to be random. `max_tokens` -1: until the context is full.
+    `asked` is the speculation that it asks for, `speculation` what the server makes of it. `seed` is the seed of its first choice,
+    drawn already if it was to be random. `max_tokens` -1: until the context is full.
     `alternatives` -1: no logprobs. `ignored` names fields that had no effect.
     """
 

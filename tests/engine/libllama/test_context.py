@@ -150,3 +150,12 @@ def test_a_running_state_cannot_lose_a_token_but_can_be_restored() -> None:
         assert not context.remove(0, 5)
         context.load(0, state)
         np.testing.assert_array_equal(read(context, [6], start=5), expected)
+
+
+def test_what_is_abandoned_reads_nothing_more(target: Model) -> None:
+    with Context(target, exact(sequences=2, batch=32, outputs=8)) as context:
+        read(context, PROMPT)
+        context.abandon()
+        with pytest.raises(DecodeFailed, match="aborted"):
+            context.decode(rows(PROMPT, sequence=1))
+        assert (context.length(0), context.length(1)) == (len(PROMPT), 0)
