@@ -123,6 +123,10 @@ ON_PURPOSE: Mapping[str, str] = {
     ),
     "`echo`, `max_tokens: 0`": "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token.",
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
+    "drafts that cannot pay": (
+        "Not made, whatever was asked for at the start: a line on standard error and the answers' `reason` say so. "
+        "llama-server drafts all the same, as `--no-spec-adaptive` or `speculative.adaptive: false` do here."
+    ),
     "prompts in the cache": (
         "A prompt that is asked again is not read at all: the logits after it are kept (llama-server reads its last token "
         "again, alone, which may change their last bits). The first answered token is never a drafted one, so that a seeded "

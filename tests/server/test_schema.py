@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.server.loopback import PROMPT, Client
 
+from draftproof.server.errors import Refusal
 from draftproof.server.fields import SERVED
-from draftproof.server.schema import Body, ChatCompletion, NativeCompletion, OpenAICompletion
+from draftproof.server.schema import Body, ChatCompletion, Generate, NativeCompletion, OpenAICompletion
+from draftproof.server.settings import _alternatives
 
 USER = [{"role": "user", "content": PROMPT}]
 ROUTES: dict[str, tuple[type[Body], dict[str, Any]]] = {
@@ -171,7 +173,7 @@ BAD: dict[str, list[Any]] = {
     "speculative.type": ["nonsense"],
     "speculative.rule": ["nonsense"],
     "speculative.n_max": [-1, "x"],
-    "speculative.p_min": [-1],
+    "speculative.p_min": [-1, 7],
     "response_format": [{"type": "weird"}, 5],
     "prompt": ["", [], [[]], [8], [-1], [1.5], [True], {}, {"prompt_string": 5}, None, 5, "xyz", [[[1]]], "\ud800"],
 }
@@ -182,6 +184,20 @@ def test_a_wrong_value_is_refused_by_name(plain: Client, field: str, value: Any)
     said = plain.post("/completion", content=json.dumps({"prompt": PROMPT, "n_predict": 2, field: value}))
     assert said.status_code == 400, said.text
     assert said.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("n_probs", NativeCompletion(prompt="a", n_probs=4097)),
+        ("logprobs", OpenAICompletion(prompt="a", logprobs=4097)),
+        ("top_logprobs", ChatCompletion(messages=[], logprobs=True, top_logprobs=4097)),
+    ],
+)
+def test_too_many_alternatives_are_refused_by_name_unless_the_vocabulary_is_small(field: str, body: Generate) -> None:
+    with pytest.raises(Refusal, match=f"'{field}'.*4096"):
+        _alternatives(body, 9000)
+    assert _alternatives(body, 4000) == 4000
 
 
 ANY = st.recursive(
