@@ -19,7 +19,7 @@ from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Generation, Job, generate
 from draftproof.engine.libllama import Context, Head, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch
-from draftproof.engine.libllama.head import hidden_rows, put_out_hidden_rows
+from draftproof.engine.libllama.follower import hidden_rows, put_out_hidden_rows
 from draftproof.engine.slot import Models, Order
 from draftproof.engine.slots import Slots
 from draftproof.engine.verify import greedy
