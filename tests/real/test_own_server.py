@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
+from benches.own_modes import EAGLE, EAGLED, HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
 from click.testing import CliRunner
 from tests.engine.libllama.models import smollm2
 
@@ -51,6 +51,11 @@ def test_our_own_server_is_sound(mode: str, pair: tuple[Path, Path], tmp_path: P
 @pytest.mark.parametrize("mode", HEADED)
 def test_it_is_sound_where_the_models_own_head_drafts(mode: str, tmp_path: Path) -> None:
     assert drafted(sound(HEADED[mode], HEAD, HEAD, tmp_path))
+
+
+@pytest.mark.parametrize("mode", EAGLED)
+def test_it_is_sound_where_an_eagle3_draft_drafts(mode: str, tmp_path: Path) -> None:
+    assert drafted(sound(EAGLED[mode], *EAGLE, tmp_path))
 
 
 ALWAYS = '{"speculative.adaptive": false}'
