@@ -3,10 +3,10 @@
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
-head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, which also drafts for itself, and is audited with fewer checks. After a colon, modes by commas:
-`pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for
-`sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code
-than 0.
+head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, which also drafts for itself, and is audited with fewer
+checks. After a colon, modes by commas: `pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not
+apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends
+with another exit code than 0.
 """
 
 from __future__ import annotations

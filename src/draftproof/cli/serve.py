@@ -162,7 +162,6 @@ def _defaults(given: dict[str, Any], *, has_draft: bool) -> Defaults:
 
 def _options(given: dict[str, Any]) -> Options:
     from draftproof.server.app import Access
-    from draftproof.server.load import Files
     from draftproof.server.run import Options
 
     keys = list(given["api_key"])

@@ -22,7 +22,9 @@ from draftproof.engine.slots import Slots
 from draftproof.engine.speculate import make_plan
 
 EAGLE = Speculation(types=("draft-eagle3",), adaptive=False)
-MIXED = Speculation(types=("ngram-simple", "draft-eagle3"), adaptive=False, ngram_simple=NgramLookup(size_n=2, size_m=3))
+MIXED = Speculation(
+    types=("ngram-simple", "draft-eagle3"), adaptive=False, ngram_simple=NgramLookup(size_n=2, size_m=3)
+)
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def slots() -> Iterator[Slots]:
 
 
 @pytest.mark.parametrize("speculation", [EAGLE, MIXED], ids=["alone", "mixed"])
-@pytest.mark.parametrize("sampling", [GREEDY, NEUTRAL, Sampling(repeat_penalty=1.5)], ids=["greedy", "neutral", "penalty"])
+@pytest.mark.parametrize(
+    "sampling", [GREEDY, NEUTRAL, Sampling(repeat_penalty=1.5)], ids=["greedy", "neutral", "penalty"]
+)
 def test_answers_are_those_without_drafts_in_company_and_on_kept_prompts(
     slots: Slots, speculation: Speculation, sampling: Sampling
 ) -> None:

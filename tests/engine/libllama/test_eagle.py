@@ -33,12 +33,13 @@ from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.generate import Generation, Job, generate
-from draftproof.engine.libllama import Context, Eagle, HeadRow, Model, load_library
+from draftproof.engine.libllama import Context, Eagle, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch, ModelRejected
 from draftproof.engine.verify import greedy
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel, Option
 
 pytestmark = pytest.mark.real
+DEFAULT = DraftModel()
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def narrow(tmp_path: Path) -> Path:
     return other_eagle(tmp_path / "narrow.gguf", {"d2t": letters, "output.weight": output})
 
 
-def drafted(target: LlamaBackend, n: int, settings: DraftModel = DraftModel(), path: Path = EAGLE_DRAFT) -> Generation:
+def drafted(target: LlamaBackend, n: int, settings: DraftModel = DEFAULT, path: Path = EAGLE_DRAFT) -> Generation:
     eagle, sequence = beside(target, path), target.sequence()
     setup = Setup(target, Speculation(draft=settings), GREEDY, eagle=eagle, eagle_sequence=eagle.follow(sequence))
     drafter = kind("draft-eagle3").open(setup)
@@ -79,7 +80,11 @@ def test_greedy_text_and_draft_counts_are_those_of_llama_server(
     path = narrow if is_narrow else EAGLE_DRAFT
     draft: dict[str, Option] = {"n_max": n_max, "p_min": p_min, "backend_sampling": False}
     draft |= {"cache_type_k": "F32", "cache_type_v": "F32"}
-    options = {"n_parallel": 1, **EXACT_NUMBERS, **{f"speculative.draft.{name}": value for name, value in draft.items()}}
+    options = {
+        "n_parallel": 1,
+        **EXACT_NUMBERS,
+        **{f"speculative.draft.{name}": value for name, value in draft.items()},
+    }
     with LlamaWheel(COUNTABLE / EAGLE_TARGET, draft=path, types=["draft-eagle3"], options=options) as server:
         body = {"prompt": PROMPT, "n_predict": 64, "temperature": 0, "return_tokens": True}
         asked = urllib.request.Request(f"{server.url}/completion", json.dumps(body).encode())
@@ -233,7 +238,7 @@ def test_a_draft_for_hidden_rows_of_another_length_is_refused(target: LlamaBacke
 
 def test_a_target_that_does_not_show_its_layers_is_refused_by_a_rehearsal(tmp_path: Path) -> None:
     draft, made = other_eagle(tmp_path / "other.gguf", target_layers=[0, 1, 1]), backend("mtp-hy_v3-v10.gguf")
-    with pytest.raises(ContextRejected, match="architecture hy_v3, whose layers .* does not show"):
+    with pytest.raises(ContextRejected, match=r"architecture hy_v3, whose layers .* does not show"):
         LlamaEagle(made, draft)
     made.close()
 
@@ -243,7 +248,12 @@ def test_whatever_stops_the_rehearsal_is_told(tmp_path: Path) -> None:
     fields = {"embedding_length": 8, "attention.head_count": 1, "attention.head_count_kv": 1}
     shapes = {"fc": (8, 48), "output_norm": 8, "blk.0.attn_norm": 8, "blk.0.attn_norm_2": 8, "blk.0.ffn_norm": 8}
     shapes |= {f"blk.0.attn_{name}": (8, 16) for name in "qkv"}
-    shapes |= {"blk.0.attn_output": (8, 8), "blk.0.ffn_gate": (32, 8), "blk.0.ffn_up": (32, 8), "blk.0.ffn_down": (8, 32)}
+    shapes |= {
+        "blk.0.attn_output": (8, 8),
+        "blk.0.ffn_gate": (32, 8),
+        "blk.0.ffn_up": (32, 8),
+        "blk.0.ffn_down": (8, 32),
+    }
     tensors = {f"{name}.weight": np.ones(shape, np.float32) for name, shape in shapes.items()}
     draft, made = other_eagle(tmp_path / "other.gguf", tensors, **fields), backend(EAGLE_TARGET)
     with pytest.raises(ContextRejected, match=r"does not work beside .*GGML_ASSERT"):
@@ -284,15 +294,15 @@ def test_a_layer_beyond_the_last_is_what_the_model_puts_out(tmp_path: Path) -> N
 
 
 def test_rows_come_in_the_order_of_the_batch() -> None:
-    with model(EAGLE_TARGET) as loaded, Context(loaded, exact(sequences=2)) as context:
-        with Model(load_library(), EAGLE_DRAFT, loaded.options.__class__(eagle=True)) as draft:
-            eagle = Eagle(context, draft)
-            eagle.tap.open(context)
-            context.decode(rows(PROMPT, last=1))
-            alone = eagle.tap.rows(context, [5])[0]
-            context.remove(0, 0)
-            context.decode([*rows(PROMPT[:2], last=0), *rows(PROMPT[:3], sequence=1)])
-            first, second = eagle.tap.rows(context, [2, 3])
-            np.testing.assert_allclose(first, alone[:2], atol=1e-5)
-            np.testing.assert_allclose(second, alone[:3], atol=1e-5)
-            eagle.close()
+    with model(EAGLE_TARGET) as loaded, model(EAGLE_DRAFT.name, eagle=True) as draft:
+        context = Context(loaded, exact(sequences=2))
+        eagle = Eagle(context, draft)
+        eagle.tap.open(context)
+        context.decode(rows(PROMPT, last=1))
+        alone = eagle.tap.rows(context, [5])[0]
+        context.remove(0, 0)
+        context.decode([*rows(PROMPT[:2], last=0), *rows(PROMPT[:3], sequence=1)])
+        first, second = eagle.tap.rows(context, [2, 3])
+        np.testing.assert_allclose(first, alone[:2], atol=1e-5)
+        np.testing.assert_allclose(second, alone[:3], atol=1e-5)
+        eagle.close()

@@ -10,6 +10,7 @@ from draftproof.engine.backends.llama import LlamaBackend
 from draftproof.engine.backends.llama_follower import LlamaFollower, check_target
 from draftproof.engine.libllama import Eagle, Model
 from draftproof.engine.libllama.eagle import check_fit
+from draftproof.engine.libllama.follower import check_build
 from draftproof.engine.libllama.rehearsal import rehearse as rehearsed
 
 
@@ -21,6 +22,7 @@ class LlamaEagle(LlamaFollower):
 
         Raises UsageError for a draft of another model, ModelRejected, ContextRejected.
         """
+        check_build(target.memory)
         check_target(target)
         self._draft = Model(target.model.library, path, replace(target.model.options, heads=False, eagle=True))
         try:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.draft import eagle3, model, mtp, ngram_cache, ngram_map_k, ngram_map_k4v, ngram_mod, ngram_simple, none
+from draftproof.engine.draft import (
+    eagle3,
+    model,
+    mtp,
+    ngram_cache,
+    ngram_map_k,
+    ngram_map_k4v,
+    ngram_mod,
+    ngram_simple,
+    none,
+)
 from draftproof.engine.draft.kind import Kind
 
 DRAFTERS: tuple[Kind, ...] = (

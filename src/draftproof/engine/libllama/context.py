@@ -76,9 +76,9 @@ class AnyRow(Protocol):
 class Context(Owner):
     """Memory for `sequences` sequences, numbered from 0. One thread at a time may use it."""
 
-    def __init__(
-        self, model: Model, options: ContextOptions = ContextOptions(), beside: Context | None = None
-    ) -> None:
+    model: Model
+
+    def __init__(self, model: Model, options: ContextOptions = ContextOptions(), beside: Context | None = None) -> None:
         """`beside`: this context drafts for that one: it runs the prediction head where both are of one model, else an
         EAGLE-3 draft.
 

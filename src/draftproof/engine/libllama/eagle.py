@@ -99,7 +99,7 @@ class Eagle(Follower):
 
     def encode(self, features: Hidden) -> Hidden:
         """float32[n, width], copied: the rows that the decoder reads, from float32[n, features]."""
-        if features.ndim != 2 or features.shape[1] != self.features:  # noqa: PLR2004 - a matrix
+        if features.ndim != 2 or features.shape[1] != self.features:
             raise InvalidBatch(f"Features have shape {features.shape}; expected (n, {self.features}).")
         # all rows are put out, so no more at once than there is room for
         size = self.context.outputs

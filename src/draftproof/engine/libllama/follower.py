@@ -31,7 +31,9 @@ class Tap(Protocol):
         ...
 
     def rows(self, context: Context, counts: Sequence[int]) -> list[Hidden]:
-        """float32[n, width], copied, for each n of `counts`: the last `decode` read so many rows of one sequence after the other."""
+        """float32[n, width], copied, for each n of `counts`: the last `decode` read so many rows, of one sequence after
+        the other.
+        """
         ...
 
 
@@ -67,7 +69,9 @@ def check_build(context: Context) -> None:
     """Raises ContextRejected for a library that is not known to work so."""
     library = context.library
     if not library.has_heads:
-        raise ContextRejected(f"{library.source} is not a build whose prediction heads are known to work.")
+        raise ContextRejected(
+            f"{library.source} is not a build whose prediction heads and EAGLE-3 drafts are known to work."
+        )
 
 
 def hidden_rows(context: Context, count: int, width: int = 0) -> Hidden:

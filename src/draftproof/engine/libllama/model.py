@@ -70,7 +70,9 @@ class Model(Owner):
             )
         if self.options.eagle:
             if not is_eagle:
-                raise ModelRejected(f"{path} is no EAGLE-3 draft.", "As an ordinary draft model: --spec-type draft-simple.")
+                raise ModelRejected(
+                    f"{path} is no EAGLE-3 draft.", "As an ordinary draft model: --spec-type draft-simple."
+                )
             return
         if lib.llama_model_has_encoder(self.pointer) or not lib.llama_model_has_decoder(self.pointer):
             raise ModelRejected(f"{path} is not a decoder-only language model.")
