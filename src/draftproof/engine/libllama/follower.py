@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftproof.engine.backend import Rows
+from draftproof.engine.libllama.carrier import REMEDY
 from draftproof.engine.libllama.cdefs import GET_HIDDEN, PUT_OUT_HIDDEN
 from draftproof.engine.libllama.context import Context
 from draftproof.engine.libllama.errors import ContextRejected, DecodeFailed, InvalidBatch
@@ -70,7 +71,8 @@ def check_build(context: Context) -> None:
     library = context.library
     if not library.has_heads:
         raise ContextRejected(
-            f"{library.source} is not a build whose prediction heads and EAGLE-3 drafts are known to work."
+            f"{library.source} is not a build whose prediction heads and EAGLE-3 drafts are known to work.",
+            REMEDY,
         )
 
 
