@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,16 @@ def beside(target: LlamaBackend, path: Path = EAGLE_DRAFT) -> LlamaEagle:
     return LlamaEagle(target, path, rehearse=False)
 
 
-@pytest.fixture
-def narrow(tmp_path: Path) -> Path:
+def narrow(path: Path) -> Path:
     """A draft that knows six of the ten letters, as most published ones know a part of the vocabulary."""
     letters = np.array([9, 0, 3, 5, 7, 4], np.int64)
     output = np.random.default_rng(5).standard_normal((len(letters), 16)).astype(np.float32)
-    return other_eagle(tmp_path / "narrow.gguf", {"d2t": letters, "output.weight": output})
+    return other_eagle(path, {"d2t": letters, "output.weight": output})
+
+
+def of_the_end(path: Path) -> Path:
+    """A draft that reads what the last layer puts out, which is no layer's input."""
+    return other_eagle(path, target_layers=[1, 2, 4])
 
 
 def drafted(target: LlamaBackend, n: int, settings: DraftModel = DEFAULT, path: Path = EAGLE_DRAFT) -> Generation:
@@ -73,11 +77,13 @@ def drafted(target: LlamaBackend, n: int, settings: DraftModel = DEFAULT, path: 
     return generation
 
 
-@pytest.mark.parametrize(("n_max", "p_min", "is_narrow"), [(3, 0.0, False), (5, 0.4, False), (3, 0.0, True)])
+@pytest.mark.parametrize(
+    ("n_max", "p_min", "made"), [(3, 0.0, None), (5, 0.4, None), (3, 0.0, narrow), (3, 0.0, of_the_end)]
+)
 def test_greedy_text_and_draft_counts_are_those_of_llama_server(
-    target: LlamaBackend, n_max: int, p_min: float, is_narrow: bool, narrow: Path
+    target: LlamaBackend, n_max: int, p_min: float, made: Callable[[Path], Path] | None, tmp_path: Path
 ) -> None:
-    path = narrow if is_narrow else EAGLE_DRAFT
+    path = made(tmp_path / "other.gguf") if made else EAGLE_DRAFT
     draft: dict[str, Option] = {"n_max": n_max, "p_min": p_min, "backend_sampling": False}
     draft |= {"cache_type_k": "F32", "cache_type_v": "F32"}
     options = {
@@ -280,17 +286,6 @@ def test_an_unknown_build_runs_no_eagle3(target: LlamaBackend) -> None:
             beside(target)
     finally:
         object.__setattr__(load_library(), "has_heads", True)
-
-
-def test_a_layer_beyond_the_last_is_what_the_model_puts_out(tmp_path: Path) -> None:
-    path = other_eagle(tmp_path / "other.gguf", target_layers=[1, 2, 4])
-    made = backend(EAGLE_TARGET)
-    generation = drafted(made, 20, path=path)
-    alone = backend(EAGLE_TARGET)
-    assert generation.context[len(PROMPT) :] == [e.token for e in generate(alone, Job(tuple(PROMPT), 20, GREEDY))]
-    assert generation.counters.drafted
-    alone.close()
-    made.close()
 
 
 def test_rows_come_in_the_order_of_the_batch() -> None:
