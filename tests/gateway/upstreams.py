@@ -96,6 +96,7 @@ class FakeServer:
     def start(self) -> None:
         routes = [
             Route("/health", self._health),
+            Route("/v1/models", self._models),
             Route("/props", self._props),
             Route("/slots", self._slots),
             Route("/tokenize", self._tokenize, methods=["POST"]),
@@ -142,6 +143,9 @@ class FakeServer:
 
     async def _health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
+
+    async def _models(self, _: Request) -> Response:
+        return JSONResponse({"data": [{"id": "letters", "owned_by": "llamacpp"}]})
 
     async def _props(self, _: Request) -> Response:
         params = {"speculative.types": "none", "temperature": 0.8}

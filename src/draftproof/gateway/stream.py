@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 import httpx2
 
+from draftproof.gateway.answers import is_missing
 from draftproof.gateway.contexts import Entry, Ids, Place, Unknown, pieces_before
-from draftproof.gateway.mending import Mender, is_missing
+from draftproof.gateway.mending import Mender
 from draftproof.gateway.scoring import Scorer, after
-from draftproof.gateway.whole import body_for, hide_tokens
+from draftproof.gateway.whole import body_for, hide_ids
 from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, event, events, marked
 
 _HELD = 256
@@ -39,7 +40,7 @@ async def answer_stream(mender: Mender, incoming: Incoming, out: Outgoing) -> No
     """Asks, and sends the events on. Raises Refusal where a token cannot be re-scored, Lost, also after the answer has begun."""
     upstream = mender.upstream
     headers = incoming.forwarded(upstream.credentials)
-    async with upstream.ask("POST", incoming.target, headers, body_for(mender.wanted)) as response:
+    async with upstream.ask("POST", incoming.target, headers, body_for(mender.wanted, upstream)) as response:
         mark = marked(f"rescoring; upstream={upstream.name}")
         head = [*end_to_end(response.headers.raw, changed=True), *mark]
         if "text/event-stream" not in response.headers.get("content-type", ""):
@@ -104,7 +105,7 @@ async def _scoring(mender: Mender, answer: _Answer, body: dict[str, Any]) -> Sco
     if body.get("stop") is True:
         if body.get("truncated"):
             raise Unknown("its context was shifted while it was made")
-        hide_tokens(mender.wanted, body)
+        hide_ids(mender.wanted, body)
         return None
     if not isinstance(tokens, list) or not tokens:
         return None

@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from draftproof.client.dialect import Survey
+from draftproof.client.dialects import DIALECTS
 from draftproof.core.errors import UsageError
+from draftproof.core.exchange import Exchange
 from draftproof.gateway.wire import HeaderList, parsed
 from draftproof.server.errors import Refusal
 from draftproof.server.wire import to_json
@@ -58,6 +61,10 @@ class Upstream:
     context: int | None = None
     drafted: bool = False
     types: str = ""
+    kind: str = ""
+    """The name of its dialect; "" until it was asked, and where it is not known."""
+    echoes: bool | None = None
+    """Whether it gives the logprobs of a prompt, as our own server does; None until it was tried."""
     scoring: asyncio.Semaphore | None = None
     """As many re-scores at once as the server has slots; None until it was asked."""
     free: set[int] = field(default_factory=set)
@@ -155,16 +162,34 @@ class Upstream:
             self.drafted = True
 
     async def survey(self, headers: HeaderList) -> None:
-        """Learns slots and context, once per epoch. Raises Lost."""
+        """Learns kind, slots and context, once per epoch. Raises Lost."""
         if self.scoring is None:
             props = await self.get("/props", headers)
             props = props if isinstance(props, dict) else {}
             defaults = props.get("default_generation_settings")
             slots, context = props.get("total_slots"), defaults.get("n_ctx") if isinstance(defaults, dict) else None
+            self.kind = await self._kind_of(headers)
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
             self.context = context if isinstance(context, int) and context > 0 else None
             self.scoring = asyncio.Semaphore(self.slots or 1)
             self.free = set(range(self.slots or 0))
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether it can be asked for one token after given ids, as llama-server can."""
+        return self.kind not in ("vllm", "sglang")
+
+    async def _kind_of(self, headers: HeaderList) -> str:
+        answers: dict[str, Exchange] = {}
+        for dialect in DIALECTS:
+            for path in ("/v1/models", *dialect.paths):
+                if path not in answers:
+                    response, body = await self.whole("GET", path, headers)
+                    text = body.decode(errors="replace")
+                    answers[path] = Exchange(0, "GET", path, "", response.status_code, text, ())
+            if dialect.recognise(Survey(answers)):
+                return dialect.name
+        return ""
 
     async def check_health(self) -> None:
         """Marks the server up or down."""
@@ -186,6 +211,7 @@ class Upstream:
         self.epoch += 1
         self.scoring = None
         self.types, self.drafted = "", False
+        self.kind, self.echoes = "", None
         self._seen(up=not isinstance(error, _GONE))
 
 
