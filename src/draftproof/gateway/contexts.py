@@ -22,9 +22,10 @@ Entry = dict[str, Any]
 
 
 class Unknown(Refusal):
-    """The ids before a token cannot be known for certain."""
+    """What was drawn after what, or how likely it was, cannot be known for certain."""
 
     def __init__(self, why: str) -> None:
+        self.why = why
         super().__init__(f"The logprobs of this answer cannot be re-scored: {why}.", 502, KIND)
 
 

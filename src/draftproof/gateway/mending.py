@@ -12,10 +12,11 @@ from draftproof import __version__
 from draftproof.gateway.answers import Told, is_missing, ranges
 from draftproof.gateway.asks import CHAT, Wanted
 from draftproof.gateway.contexts import Entry, Ids, Place, Tokenizer, Unknown, places
-from draftproof.gateway.prompts import Disagreement, agree, score, way_of
+from draftproof.gateway.prompts import agree, score, way_of
 from draftproof.gateway.scoring import Scorer, in_lanes
 from draftproof.gateway.upstream import Lost, Upstream
 from draftproof.gateway.wire import HeaderList
+from draftproof.server.errors import Refusal
 
 HOW = "one-token requests to the same server, after the token ids before each token"
 
@@ -68,10 +69,12 @@ class Mender:
             found = await score(way, self.upstream, self._headers, self.wanted, answer, (prompt, ids), max(1, listed))
             if self.upstream.has_oracle:
                 await self._ask_one(answer, spots, found)
-        except Disagreement as error:
+        except Lost:
+            raise
+        except Refusal as error:
             if not self.upstream.has_oracle:
                 raise
-            self.doubts.append(error.message)
+            self.doubts.append(error.why if isinstance(error, Unknown) else error.message)
             return {}
         if self.upstream.epoch != self.epoch:
             raise Lost(f"{self.upstream.name} was lost while an answer of it was re-scored.")

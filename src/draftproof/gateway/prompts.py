@@ -18,10 +18,6 @@ _ANY = 0.5
 between 16 and 32 are an eighth apart."""
 
 
-class Disagreement(Unknown):
-    """The prompt's logprobs are not those that the same server tells otherwise."""
-
-
 async def way_of(upstream: Upstream, headers: HeaderList, wanted: Wanted, ids: Ids) -> Way | None:
     """How this upstream scores prompts; None if it does not. Tried out once per epoch, on the first of these ids. Raises Lost."""
     await upstream.survey(headers)
@@ -30,17 +26,16 @@ async def way_of(upstream: Upstream, headers: HeaderList, wanted: Wanted, ids: I
         return None
     if not isinstance(way, Echo):
         return way  # there is no other: it is tried, and an answer of another shape is an error
-    if upstream.echoes is None:
-        epoch = upstream.epoch
-        try:
-            await _entries(way, upstream, headers, wanted, ids[:_PROBE], 1, 1)
-            echoes = True
-        except Lost:
-            raise
-        except Refusal:
-            echoes = False
-        if upstream.epoch == epoch:
-            upstream.echoes = echoes
+    async with upstream.asking:
+        if upstream.echoes is None:
+            epoch, echoes = upstream.epoch, True
+            try:
+                await _entries(way, upstream, headers, wanted, ids[:_PROBE], 1, 1)
+            except Lost:
+                raise
+            except Refusal:
+                echoes = False
+            upstream.echoes = echoes if upstream.epoch == epoch else None
     return way if upstream.echoes else None
 
 
@@ -49,7 +44,7 @@ async def score(
 ) -> list[Entry]:
     """One entry per token of the answer. `contexts`: the ids of its prompt and its own; `n`: alternatives.
 
-    Raises Disagreement where an entry that the answer had itself differs, or where it had none; Refusal, Lost.
+    Raises Unknown where an entry that the answer had itself differs, or where it had none; Refusal, Lost.
     """
     prompt, ids = contexts
     if why := way.why_not(wanted.body):
@@ -58,19 +53,17 @@ async def score(
     missing = set(answer.missing)
     real = [m for m in range(len(answer.entries)) if m not in missing]
     if not real:
-        raise Disagreement(
-            "none of its tokens has a value of its own, with which those of the prompt could be compared"
-        )
+        raise Unknown("none of its tokens has a value of its own, with which those of the prompt could be compared")
     for m in real:
         agree(answer.entries[m], found[m], m)
     return found
 
 
 def agree(told: Entry, found: Entry, place: int) -> None:
-    """Raises Disagreement."""
+    """Raises Unknown where they differ by more than numerics."""
     likely, all_alike = distance(told, found)
     if not (likely <= _LIKELY and all_alike <= _ANY):
-        raise Disagreement(
+        raise Unknown(
             f"as part of a prompt, token {place} has other logprobs than by itself ({likely:.2g} nats, RMS by probability)"
         )
 

@@ -69,6 +69,8 @@ class Upstream:
     """As many re-scores at once as the server has slots; None until it was asked."""
     free: set[int] = field(default_factory=set)
     """Its slots that no lane of re-scores has to itself."""
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the one request that finds out what it is."""
     _client: httpx2.AsyncClient = field(init=False)
     _timeouts: dict[str, float | None] = field(init=False)
 
@@ -163,7 +165,9 @@ class Upstream:
 
     async def survey(self, headers: HeaderList) -> None:
         """Learns kind, slots and context, once per epoch. Raises Lost."""
-        if self.scoring is None:
+        async with self.asking:
+            if self.scoring is not None:
+                return
             props = await self.get("/props", headers)
             props = props if isinstance(props, dict) else {}
             defaults = props.get("default_generation_settings")
@@ -182,13 +186,13 @@ class Upstream:
     async def _kind_of(self, headers: HeaderList) -> str:
         answers: dict[str, Exchange] = {}
         for dialect in DIALECTS:
-            for path in ("/v1/models", *dialect.paths):
-                if path not in answers:
+            for path in ("", "/v1/models", *dialect.paths):
+                if path and path not in answers:
                     response, body = await self.whole("GET", path, headers)
                     text = body.decode(errors="replace")
                     answers[path] = Exchange(0, "GET", path, "", response.status_code, text, ())
-            if dialect.recognise(Survey(answers)):
-                return dialect.name
+                if answers and dialect.recognise(Survey(answers)):
+                    return dialect.name
         return ""
 
     async def check_health(self) -> None:

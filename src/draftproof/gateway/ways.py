@@ -146,6 +146,10 @@ WAYS: Mapping[str, Way] = {"llama_server": Echo(), "vllm": VLLM(), "sglang": SGL
 """By the name of the dialect."""
 
 
+_SAME = 1e-3
+"""Nats; one value, told twice."""
+
+
 def from_triples(own: Any, top: Any, token: int | None = None) -> Entry:
     """SGLang's [logprob, id, text] and a list of such. `token`: the id that it must be of. Raises Unknown."""
     rows = top if isinstance(top, list) else []
@@ -165,6 +169,8 @@ def _entry(token: int, value: Any, text: Any, listed: Any, *, own: Any, strict: 
     if strict and (own != token or not _is_number(value) or not rows):
         raise Unknown("the server's logprobs of a prompt lack tokens or values")
     rows.sort(key=lambda one: -one["logprob"])
+    if strict and any(one.get("id") == token and abs(one["logprob"] - value) > _SAME for one in rows):
+        raise Unknown("the server's logprobs of a prompt have two values for one token")
     return {
         "id": token,
         "token": text or "",
@@ -184,27 +190,27 @@ def _is_number(value: object) -> bool:
 
 
 def distance(told: Entry, found: Entry) -> tuple[float, float]:
-    """RMS in nats between two entries over what both list, themselves included: with the weight of the probabilities, and without.
+    """RMS in nats between two entries over the token itself and what both list: with the weight of the probabilities, and without.
 
     By ids, or by text where one has none. Infinite where they have nothing in common.
     """
     name = "id" if "id" in told and all("id" in a for a in told.get("top_logprobs") or []) else "token"
     a, b = _law(told, name), _law(found, name)
-    both = a.keys() & b.keys()
-    if not both:
+    if told.get(name) != found.get(name) or not a.keys() & b.keys() or not _is_number(told.get("logprob")):
         return math.inf, math.inf
-    squares = {key: (a[key] - b[key]) ** 2 for key in both}
-    weights = {key: math.exp(min(0.0, b[key])) for key in both}
-    weighted = math.fsum(weights[k] * squares[k] for k in both) / max(math.fsum(weights.values()), 1e-300)
-    return math.sqrt(weighted), math.sqrt(math.fsum(squares.values()) / len(both))
+    pairs = [(a[key], b[key]) for key in a.keys() & b.keys()] + [(told["logprob"], found["logprob"])]
+    squares = [(x - y) ** 2 for x, y in pairs]
+    weights = [math.exp(min(0.0, max(x, y))) for x, y in pairs]
+    weighted = math.fsum(w * s for w, s in zip(weights, squares, strict=True)) / math.fsum(weights)
+    return math.sqrt(weighted), math.sqrt(math.fsum(squares) / len(squares))
 
 
 def _law(entry: Entry, name: str) -> dict[Any, float]:
-    """Without what two tokens share: texts that are no UTF-8 look alike."""
+    """The alternatives, without those that share their text: all that is no UTF-8 looks alike."""
     law: dict[Any, float] = {}
     shared: set[Any] = set()
-    for row in (*(entry.get("top_logprobs") or ()), entry):
+    for row in entry.get("top_logprobs") or ():
         if name in row and _is_number(row.get("logprob")):
-            key, value = row[name], row["logprob"]
-            shared |= {key} if law.setdefault(key, value) != value else set()
+            shared |= {row[name]} if row[name] in law else set()
+            law[row[name]] = row["logprob"]
     return {key: value for key, value in law.items() if key not in shared}
