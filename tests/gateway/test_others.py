@@ -56,12 +56,27 @@ def test_vllms_chat(stream: bool) -> None:
     assert "token_ids" not in answer.text
 
 
-def test_without_alternatives_only_the_tokens_own_values_are_given() -> None:
-    with FakeVLLM() as server, Background([server.url]) as made:
-        body = {**CHAT, "top_logprobs": 0}
-        answer = httpx2.post(made.url + "/v1/chat/completions", json=body)
-    assert answer.status_code == 502  # nothing in the answer can be told from a placeholder
-    assert "none of its tokens has a value of its own" in answer.json()["error"]["message"]
+@pytest.mark.parametrize(
+    ("kind", "path", "body"),
+    [
+        (FakeVLLM, "/v1/chat/completions", {**CHAT, "top_logprobs": 0}),
+        (FakeSGLang, "/generate", {**NATIVE, "top_logprobs_num": 0}),
+    ],
+)
+def test_without_alternatives_only_the_tokens_own_values_are_given(
+    kind: type[FakeVLLM], path: str, body: dict[str, Any]
+) -> None:
+    with kind() as server, Background([server.url]) as made:
+        answer = httpx2.post(made.url + path, json=body).json()
+    if kind is FakeVLLM:
+        values = [e["logprob"] for e in entries(answer)]
+        assert not any(e["top_logprobs"] for e in entries(answer))
+        text = answer["choices"][0]["message"]["content"]
+    else:
+        values = [v for v, _, _ in answer["meta_info"]["output_token_logprobs"]]
+        assert "output_top_logprobs" not in answer["meta_info"]
+        text = answer["text"]
+    assert values == [e["logprob"] for e in true_entries("bcdbc", text, 3)]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -21,8 +21,8 @@ class Told:
     """One answer as the upstream told it. `ids`: of all its tokens; `prompt`: of its prompt; `count`: how many tokens it has;
     `evaluated`: tokens of its prompt; None where it does not say.
 
-    `lists`: OpenAI's older form, kept in step with the entries; `triples`: SGLang's. `pending`: the scores under way, by the number
-    of the entry.
+    `lists`: OpenAI's older form, kept in step with the entries; `triples`: SGLang's. `bare`: the client asked for no alternatives,
+    and gets none. `pending`: the scores under way, by the number of the entry.
     """
 
     index: int
@@ -34,6 +34,7 @@ class Told:
     prompt: Ids | None = None
     lists: dict[str, Any] | None = None
     triples: dict[str, Any] | None = None
+    bare: bool = False
     pending: dict[int, asyncio.Future[Entry]] = field(default_factory=dict)
 
     @property
@@ -52,6 +53,10 @@ class Told:
         if score is not None:
             found = await score
             self._write(n, {k: v for k, v in found.items() if k not in _NAMES}, found)
+        if self.bare:
+            self.entries[n]["top_logprobs"] = []
+            if self.triples is not None:
+                self.triples.pop("output_top_logprobs", None)
         return self.entries[n]
 
     def _write(self, n: int, values: Mapping[str, Any], found: Entry) -> None:

@@ -29,6 +29,8 @@ def body_for(wanted: Wanted, upstream: Upstream) -> bytes:
         body["return_token_ids"] = True
     if wanted.route == GENERATE:
         body["return_text_in_logprobs"] = True
+    if _is_bare(wanted, upstream):  # without alternatives a placeholder could not be told from a value
+        body["top_logprobs_num" if wanted.route == GENERATE else "top_logprobs"] = 1
     return to_json(body)
 
 
@@ -46,6 +48,7 @@ async def answer_whole(mender: Mender, incoming: Incoming, out: Outgoing) -> Non
     answer = parsed(raw)
     answers = told(wanted, answer)
     for one in answers:
+        one.bare = _is_bare(wanted, upstream)
         await mender.begin(one)
     if wanted.stream and wanted.route != NATIVE:
         head = [(name, value) for name, value in head if name.lower() != b"content-type"]
@@ -62,6 +65,11 @@ async def answer_whole(mender: Mender, incoming: Incoming, out: Outgoing) -> Non
     else:
         answer["draftproof"] = mender.mark()
     await out.whole(200, to_json(answer), [*head, *marked(mender.header())])
+
+
+def _is_bare(wanted: Wanted, upstream: Upstream) -> bool:
+    """llama-server gives alternatives to all who ask for logprobs."""
+    return not upstream.has_oracle and wanted.route in (CHAT, GENERATE) and not wanted.alternatives
 
 
 def hide_ids(wanted: Wanted, answer: Any) -> None:
