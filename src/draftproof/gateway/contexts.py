@@ -61,6 +61,14 @@ class Tokenizer:
         """The ids of a piece of generated text."""
         return await self._ids(text, special=False)
 
+    async def text(self, ids: Ids) -> str:
+        """What the ids spell. Raises Unknown, Refusal, Lost."""
+        told = await self._upstream.post("/detokenize", {"tokens": list(ids)}, self._headers)
+        text = told.get("content") if isinstance(told, dict) else None
+        if not isinstance(text, str):
+            raise Unknown("the server does not spell token ids")
+        return text
+
     async def _prompt(self, prompt: Any) -> Ids:
         return await self._ids(prompt, special=True) if isinstance(prompt, str) else tuple(prompt)
 

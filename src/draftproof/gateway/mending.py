@@ -37,15 +37,20 @@ class Mender:
         self.how: set[str] = set()
         self.doubts: list[str] = []
         self.requests = 0
-        self._headers = headers
+        self.headers = headers
         self._prompts: list[Ids] | None = None
         self._scorers: list[Scorer] = []
         self._tasks: list[asyncio.Task[Entry]] = []
 
     async def survey(self) -> None:
         """Learns what the upstream is, once per epoch. Raises Lost."""
-        await self.upstream.survey(self._headers)
+        await self.upstream.survey(self.headers)
         self.epoch = self.upstream.epoch
+
+    @property
+    def spent(self) -> int:
+        """Requests beside that for the answer itself."""
+        return self.requests + sum(s.requests for s in self._scorers)
 
     async def begin(self, answer: Told) -> None:
         """Starts to re-score what is missing of an answer. Raises Refusal where that cannot be done, Lost."""
@@ -61,12 +66,12 @@ class Mender:
     async def _by_prompt(self, answer: Told, prompt: Ids, spots: Sequence[Place]) -> dict[int, asyncio.Future[Entry]]:
         """The scores by one request for the whole answer; none where the server offers that not, or not truthfully."""
         ids = (*spots[-1].context[len(prompt) :], spots[-1].token)
-        way = await way_of(self.upstream, self._headers, self.wanted, prompt + ids)
+        way = await way_of(self.upstream, self.headers, self.wanted, prompt + ids)
         if way is None or len(ids) != len(spots):
             return {}
         try:
             listed = answer.listed or self.wanted.alternatives
-            found = await score(way, self.upstream, self._headers, self.wanted, answer, (prompt, ids), max(1, listed))
+            found = await score(way, self.upstream, self.headers, self.wanted, answer, (prompt, ids), max(1, listed))
             if self.upstream.has_oracle:
                 await self._ask_one(answer, spots, found)
         except Lost:
@@ -104,7 +109,7 @@ class Mender:
 
     def scorer(self, listed: int) -> Scorer:
         """Of one answer. `listed`: the most alternatives that a real entry of it has; 0 if none is real."""
-        made = Scorer(self.upstream, self._headers, self.wanted, listed or self.wanted.alternatives or 1, self.epoch)
+        made = Scorer(self.upstream, self.headers, self.wanted, listed or self.wanted.alternatives or 1, self.epoch)
         self._scorers.append(made)
         return made
 
@@ -119,7 +124,7 @@ class Mender:
 
     async def prompt(self, index: int, evaluated: int | None) -> Ids:
         """The ids of the prompt of answer `index`; `evaluated`: how many the server counted. Raises Unknown, Refusal, Lost."""
-        await self.upstream.survey(self._headers)
+        await self.upstream.survey(self.headers)
         if self._prompts is None:
             self._prompts = await self.tokenizer.prompts(self.wanted)
         number = 0 if self.wanted.route == CHAT else index // self.wanted.answers
@@ -141,13 +146,12 @@ class Mender:
         """What was done, of one answer or of all."""
         rescored = {i: ns for i, ns in self.rescored.items() if index in (None, i)}
         told = [{"index": i, "rescored": ranges(ns)} for i, ns in sorted(rescored.items())]
-        requests = self.requests + sum(s.requests for s in self._scorers)
         how = "; ".join(sorted(self.how)) or HOW
         return {
             "gateway": __version__,
             "upstream": self.upstream.name,
             "logprobs": "re-scored" if told else "as the upstream gave them",
-            **({"how": how, "answers": told, "requests": requests} if told else {}),
+            **({"how": how, "answers": told, "requests": self.spent} if told else {}),
             **({"not_believed": self.doubts} if self.doubts else {}),
         }
 

@@ -63,6 +63,9 @@ class Upstream:
     types: str = ""
     kind: str = ""
     """The name of its dialect; "" until it was asked, and where it is not known."""
+    build: str = ""
+    speculates: bool = False
+    """Whether its slots say so."""
     echoes: bool | None = None
     """Whether it gives the logprobs of a prompt, as our own server does; None until it was tried."""
     scoring: asyncio.Semaphore | None = None
@@ -173,6 +176,9 @@ class Upstream:
             defaults = props.get("default_generation_settings")
             slots, context = props.get("total_slots"), defaults.get("n_ctx") if isinstance(defaults, dict) else None
             self.kind = await self._kind_of(headers)
+            self.build = str(props.get("build_info") or "")
+            if self.kind == "llama_server":
+                self.speculates = says_speculating(await self.get("/slots", headers))
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
             self.context = context if isinstance(context, int) and context > 0 else None
             self.scoring = asyncio.Semaphore(self.slots or 1)
@@ -215,8 +221,13 @@ class Upstream:
         self.epoch += 1
         self.scoring = None
         self.types, self.drafted = "", False
-        self.kind, self.echoes = "", None
+        self.kind, self.speculates, self.echoes = "", False, None
         self._seen(up=not isinstance(error, _GONE))
+
+
+def says_speculating(slots: Any) -> bool:
+    """By the body of /slots."""
+    return isinstance(slots, list) and any(isinstance(s, dict) and s.get("speculative") is True for s in slots)
 
 
 class Fleet:
