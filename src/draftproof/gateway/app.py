@@ -139,7 +139,7 @@ class Gateway:
         async with Mender(upstream, scoring, ask, self._options.lanes) as mender:
             if self._plain is None and await answer_singly(mender, out):
                 return
-            if ask.stream and ask.route == NATIVE:
+            if ask.stream and (ask.route == NATIVE or await mender.retells()):
                 await answer_stream(mender, incoming, out)
             else:
                 await answer_whole(mender, incoming, out)

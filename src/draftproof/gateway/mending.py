@@ -13,6 +13,7 @@ from draftproof.gateway.answers import Told, is_missing, ranges
 from draftproof.gateway.asks import CHAT, Wanted
 from draftproof.gateway.contexts import Entry, Ids, Place, Tokenizer, Unknown, places
 from draftproof.gateway.prompts import agree, score, way_of
+from draftproof.gateway.retelling import is_retold
 from draftproof.gateway.scoring import Scorer, in_lanes
 from draftproof.gateway.upstream import Lost, Upstream
 from draftproof.gateway.wire import HeaderList
@@ -46,6 +47,15 @@ class Mender:
         """Learns what the upstream is, once per epoch. Raises Lost."""
         await self.upstream.survey(self.headers)
         self.epoch = self.upstream.epoch
+
+    async def retells(self) -> bool:
+        """Whether a stream is better asked for on the native route: token by token, unless one request scores it all.
+
+        Raises Refusal, Lost.
+        """
+        if not is_retold(self.wanted, self.upstream):
+            return False
+        return await way_of(self.upstream, self.headers, self.wanted, await self.prompt(0, None)) is None
 
     @property
     def spent(self) -> int:

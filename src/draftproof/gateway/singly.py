@@ -7,8 +7,6 @@ text. Penalties look at the prompt too, and so at all tokens before.
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from draftproof.gateway.asks import COMPLETIONS, NATIVE, Wanted
 from draftproof.gateway.contexts import Entry, Ids, Place
 from draftproof.gateway.mending import Mender
 from draftproof.gateway.prompts import way_of
+from draftproof.gateway.retelling import Retold
 from draftproof.gateway.wire import DONE, EVENTS, Outgoing, event, marked
 from draftproof.server.wire import JSON, to_json
 
@@ -81,27 +80,30 @@ async def answer_singly(mender: Mender, out: Outgoing) -> bool:
         return False
     made = _Made(prompt)
     header = marked(f"singly; upstream={upstream.name}")
+    retold = Retold.of(mender.wanted, upstream) if mender.wanted.route == COMPLETIONS else None
     if not mender.wanted.stream:
         async for _ in _parts(mender, made, most):
             pass
-        (whole,) = _ending(mender, made, whole=True)
+        whole = _ending(mender, made, whole=True)
+        whole = whole if retold is None else retold.ending(whole)
         await out.whole(200, to_json(whole), [(b"content-type", JSON.encode()), *header])
         return True
-    frame = _frame(upstream.build)
-    async for text, entry, ids in _parts(mender, made, most):
+    head = [(b"content-type", EVENTS.encode()), *header]
+    async for text, entry, token in _parts(mender, made, most):
         if not out.started:  # until then a refusal of the first token is an answer of its own
-            await out.start(200, [(b"content-type", EVENTS.encode()), *header])
-        await out.write(event(_part(mender, made, text, entry, ids, frame)))
+            await out.start(200, head)
+        part = _part(made, text, entry, token)
+        await out.write(event(part if retold is None else retold.part(part)))
     if not out.started:
-        await out.start(200, [(b"content-type", EVENTS.encode()), *header])
-    for ending in _ending(mender, made, whole=False, frame=frame):
-        await out.write(event(ending))
-    await out.end(b"" if mender.wanted.route == NATIVE else DONE)
+        await out.start(200, head)
+    last = _ending(mender, made, whole=False)
+    await out.write(event(last if retold is None else retold.ending(last)))
+    await out.end(b"" if retold is None else DONE)
     return True
 
 
-async def _parts(mender: Mender, made: _Made, most: int) -> AsyncIterator[tuple[str, Entry | None, Ids]]:
-    """The answer's characters, each with the entry of its last token, if it is complete, and its ids."""
+async def _parts(mender: Mender, made: _Made, most: int) -> AsyncIterator[tuple[str, Entry | None, int]]:
+    """The answer's characters, each with the entry of its last token, if it is complete, and the id of that."""
     scorer = mender.scorer(mender.wanted.alternatives)
     settings = {k: v for k, v in mender.wanted.body.items() if k in _SAMPLERS}
     asked = {**settings, "n_probs": mender.wanted.alternatives, "n_predict": 1, "return_tokens": True}
@@ -138,66 +140,34 @@ async def _parts(mender: Mender, made: _Made, most: int) -> AsyncIterator[tuple[
             }
         made.text += text
         made.entries += [found] if found is not None else []
-        yield text, found, ids
+        yield text, found, token
 
 
-def _frame(build: str) -> dict[str, Any]:
-    return {"created": int(time.time()), "id": f"chatcmpl-{uuid.uuid4().hex}", "system_fingerprint": build}
+def _part(made: _Made, text: str, entry: Entry | None, token: int) -> dict[str, Any]:
+    told = {} if entry is None else {"completion_probabilities": [entry]}
+    counts = {"tokens_predicted": len(made.ids), "tokens_evaluated": len(made.prompt)}
+    return {"index": 0, "content": text, "tokens": [token], "stop": False, "id_slot": -1, **counts, **told}
 
 
-def _part(
-    mender: Mender, made: _Made, text: str, entry: Entry | None, ids: Ids, frame: Mapping[str, Any]
-) -> dict[str, Any]:
-    entries = [] if entry is None else [entry]
-    if mender.wanted.route == NATIVE:
-        told = {"completion_probabilities": entries} if entries else {}
-        counts = {"tokens_predicted": len(made.ids), "tokens_evaluated": len(made.prompt)}
-        return {"index": 0, "content": text, "tokens": [ids[-1]], "stop": False, "id_slot": -1, **counts, **told}
-    choice = {"text": text, "index": 0, "logprobs": {"content": entries} if entries else None, "finish_reason": None}
-    return {"choices": [choice], **frame, "model": made.last.get("model"), "object": "text_completion"}
-
-
-def _ending(
-    mender: Mender, made: _Made, *, whole: bool, frame: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    """The whole answer, or the last events of its stream."""
-    mark = mender.mark() | {"how": HOW, "requests": mender.spent}
-    n, timings = len(made.ids), _timings(made)
-    if mender.wanted.route == NATIVE:
-        settings = dict(made.last.get("generation_settings") or {})
-        settings |= {name: mender.wanted.body.get(name, n) for name in ("n_predict", "max_tokens") if name in settings}
-        ending = {
-            **made.last,
-            "content": made.text if whole else "",
-            "tokens": list(made.ids) if whole and mender.wanted.body.get("return_tokens") else [],
-            "prompt": made.first.get("prompt"),
-            "tokens_predicted": n,
-            "tokens_evaluated": len(made.prompt),
-            "has_new_line": "\n" in made.text,
-            "generation_settings": settings,
-            "timings": timings,
-        }
-        ending.pop("completion_probabilities", None)
-        return [ending | ({"completion_probabilities": made.entries} if whole else {}) | {"draftproof": mark}]
-    finish = "stop" if made.last.get("stop_type") == "eos" else "length"
-    logprobs = {"content": made.entries} if whole else None
-    choice = {"text": made.text if whole else "", "index": 0, "logprobs": logprobs, "finish_reason": finish}
-    usage: dict[str, Any] = {
-        "completion_tokens": n,
-        "prompt_tokens": len(made.prompt),
-        "total_tokens": n + len(made.prompt),
+def _ending(mender: Mender, made: _Made, *, whole: bool) -> dict[str, Any]:
+    """The whole answer, or the last event of its stream."""
+    n = len(made.ids)
+    settings = dict(made.last.get("generation_settings") or {})
+    settings |= dict.fromkeys(settings.keys() & {"n_predict", "max_tokens"}, budget(mender.wanted))
+    ending = {
+        **made.last,
+        "content": made.text if whole else "",
+        "tokens": list(made.ids) if whole and mender.wanted.body.get("return_tokens") else [],
+        "prompt": made.first.get("prompt"),
+        "tokens_predicted": n,
+        "tokens_evaluated": len(made.prompt),
+        "has_new_line": "\n" in made.text,
+        "generation_settings": settings,
+        "timings": _timings(made),
+        "draftproof": mender.mark() | {"how": HOW, "requests": mender.spent},
     }
-    usage["prompt_tokens_details"] = {"cached_tokens": timings.get("cache_n", 0)}
-    body = {
-        "choices": [choice],
-        **(frame or _frame(mender.upstream.build)),
-        "model": made.last.get("model"),
-        "object": "text_completion",
-        "usage": usage,
-        "timings": timings,
-        "draftproof": mark,
-    }
-    return [body]
+    ending.pop("completion_probabilities", None)
+    return ending | ({"completion_probabilities": made.entries} if whole else {})
 
 
 def _timings(made: _Made) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class Upstream:
     kind: str = ""
     """The name of its dialect; "" until it was asked, and where it is not known."""
     build: str = ""
+    model: str = ""
+    """As it names its model."""
     speculates: bool = False
     """Whether its slots say so."""
     echoes: bool | None = None
@@ -177,6 +179,7 @@ class Upstream:
             slots, context = props.get("total_slots"), defaults.get("n_ctx") if isinstance(defaults, dict) else None
             self.kind = await self._kind_of(headers)
             self.build = str(props.get("build_info") or "")
+            self.model = str(props.get("model_alias") or props.get("model_path") or "")
             if self.kind == "llama_server":
                 self.speculates = says_speculating(await self.get("/slots", headers))
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
