@@ -182,15 +182,37 @@ async def in_lanes(
     size = math.ceil(len(todo) / n)
     tasks: list[asyncio.Task[Entry]] = []
     for lane in range(n):
-        before: asyncio.Task[Entry] | None = None
+        turn = _Turn(scorer.upstream.turns)
+        before: asyncio.Task[Any] = asyncio.create_task(turn.take())
         own = taken[lane] if taken else None
         for place in todo[lane * size : (lane + 1) * size]:
             before = asyncio.create_task(after(before, scorer, place, anchor, own))
             tasks.append(before)
-        if own is not None and before is not None:
+        before.add_done_callback(turn.give)
+        if own is not None:
             free.discard(own)
             before.add_done_callback(partial(_give_back, free, own))
     return tasks
+
+
+class _Turn:
+    """One lane's turn at the server; given back also where it is not taken yet."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns = turns
+        self._taken = self._over = False
+
+    async def take(self) -> None:
+        await self._turns.acquire()
+        self._taken = True
+        if self._over:
+            self.give()
+
+    def give(self, _: object = None) -> None:
+        self._over = True
+        if self._taken:
+            self._taken = False
+            self._turns.release()
 
 
 def _give_back(free: set[int], slot: int, _: asyncio.Task[Entry]) -> None:
@@ -198,7 +220,7 @@ def _give_back(free: set[int], slot: int, _: asyncio.Task[Entry]) -> None:
 
 
 async def after(
-    before: asyncio.Task[Entry] | None, scorer: Scorer, place: Place, anchor: int | None, slot: int | None = None
+    before: asyncio.Task[Any] | None, scorer: Scorer, place: Place, anchor: int | None, slot: int | None = None
 ) -> Entry:
     """The score of a place, once its lane's last one is done. Fails with it."""
     if before is not None:

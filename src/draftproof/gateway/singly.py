@@ -7,6 +7,8 @@ text. Penalties look at the prompt too, and so at all tokens before.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,24 +84,52 @@ async def answer_singly(mender: Mender, out: Outgoing) -> bool:
     header = marked(f"singly; upstream={upstream.name}")
     retold = Retold.of(mender.wanted, upstream) if mender.wanted.route == COMPLETIONS else None
     if not mender.wanted.stream:
-        async for _ in _parts(mender, made, most):
-            pass
+        async with upstream.turns:
+            async for _ in _parts(mender, made, most):
+                pass
         whole = _ending(mender, made, whole=True)
         whole = whole if retold is None else retold.ending(whole)
         await out.whole(200, to_json(whole), [(b"content-type", JSON.encode()), *header])
         return True
     head = [(b"content-type", EVENTS.encode()), *header]
-    async for text, entry, token in _parts(mender, made, most):
-        if not out.started:  # until then a refusal of the first token is an answer of its own
-            await out.start(200, head)
-        part = _part(made, text, entry, token)
-        await out.write(event(part if retold is None else retold.part(part)))
+    async with _ahead(mender, made, most) as parts:
+        while (part := await parts.get()) is not None:
+            if isinstance(part, Exception):
+                raise part
+            if not out.started:  # until then a refusal of the first token is an answer of its own
+                await out.start(200, head)
+            await out.write(event(part if retold is None else retold.part(part)))
     if not out.started:
         await out.start(200, head)
     last = _ending(mender, made, whole=False)
     await out.write(event(last if retold is None else retold.ending(last)))
     await out.end(b"" if retold is None else DONE)
     return True
+
+
+@contextlib.asynccontextmanager
+async def _ahead(
+    mender: Mender, made: _Made, most: int
+) -> AsyncIterator[asyncio.Queue[dict[str, Any] | Exception | None]]:
+    """The events as they are made, however slowly the client reads them: a turn at the upstream must not wait for it."""
+    parts: asyncio.Queue[dict[str, Any] | Exception | None] = asyncio.Queue()
+
+    async def make() -> None:
+        try:
+            async with mender.upstream.turns:
+                async for text, entry, token in _parts(mender, made, most):
+                    parts.put_nowait(_part(made, text, entry, token))
+            parts.put_nowait(None)
+        except Exception as error:
+            parts.put_nowait(error)
+
+    making = asyncio.create_task(make())
+    try:
+        yield parts
+    finally:
+        making.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await making
 
 
 async def _parts(mender: Mender, made: _Made, most: int) -> AsyncIterator[tuple[str, Entry | None, int]]:

@@ -72,6 +72,8 @@ class Upstream:
     """Whether it gives the logprobs of a prompt, as our own server does; None until it was tried."""
     scoring: asyncio.Semaphore | None = None
     """As many re-scores at once as the server has slots; None until it was asked."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """For answers that are asked for token by token, as many as it has slots: more would take each other's cached contexts."""
     free: set[int] = field(default_factory=set)
     """Its slots that no lane of re-scores has to itself."""
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -184,7 +186,7 @@ class Upstream:
                 self.speculates = says_speculating(await self.get("/slots", headers))
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
             self.context = context if isinstance(context, int) and context > 0 else None
-            self.scoring = asyncio.Semaphore(self.slots or 1)
+            self.scoring, self.turns = (asyncio.Semaphore(self.slots or 1) for _ in range(2))
             self.free = set(range(self.slots or 0))
 
     @property
