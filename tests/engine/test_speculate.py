@@ -132,7 +132,7 @@ DEAR = Costs(rows=(1.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6))
 def test_a_drafter_that_drafted_nothing_says_why(asked: dict[str, Any], reason: str) -> None:
     plan = make_plan(setup(**asked), DEAR)
     assert plan.effective
-    assert plan.drafter.propose([0, 1, 2], 30 if plan.n_max > 30 else plan.n_max, RngCoin(1)).tokens == ()
+    assert plan.drafter.propose([0, 1, 2], min(plan.n_max, 30), RngCoin(1)).tokens == ()
     assert reason in plan.why_nothing(20)
 
 

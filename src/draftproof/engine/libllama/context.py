@@ -77,10 +77,11 @@ class AnyRow(Protocol):
 class Context(Owner):
     """Memory for `sequences` sequences, numbered from 0. One thread at a time may use it."""
 
-    def __init__(
-        self, model: Model, options: ContextOptions = ContextOptions(), head_of: Context | None = None
-    ) -> None:
-        """`head_of`: this context runs the prediction head of the model, beside that context.
+    model: Model
+
+    def __init__(self, model: Model, options: ContextOptions = ContextOptions(), beside: Context | None = None) -> None:
+        """`beside`: this context drafts for that one: it runs the prediction head where both are of one model, else an
+        EAGLE-3 draft.
 
         Raises ContextRejected when libllama cannot make it, most often for want of memory.
         """
@@ -98,9 +99,9 @@ class Context(Owner):
         self._switch = Switch(library.ffi)
         params.abort_callback, params.abort_callback_data = self._switch.function, self._switch.argument
         params.offload_kqv = params.op_offload = model.options.gpu_layers != 0
-        if head_of is not None:
-            params.ctx_type = 1
-            params.ctx_other = head_of.pointer
+        if beside is not None:
+            params.ctx_type = int(beside.model is model)
+            params.ctx_other = beside.pointer
         library.log.forget()
         pointer = library.lib.llama_init_from_model(model.pointer, params)
         if pointer == library.ffi.NULL:
