@@ -139,16 +139,16 @@ def test_requested_is_what_was_asked_for_and_strictness_that_the_server_adds_is_
     request: dict[str, Any] = {"prompt": PROMPT, "n_predict": 8, "temperature": 0}
     told = drafting.ask(**request)["speculation"]
     assert (told["requested"]["strict"], told["effective"]["strict"], told["reason"]) == (False, True, "")
-    told = drafting.ask(**request, **{"speculative.strict": True})["speculation"]
+    told = drafting.ask(**(request | {"speculative.strict": True}))["speculation"]
     assert (told["requested"]["strict"], told["effective"]["strict"]) == (True, True)
-    told = drafting.ask(**request, **{"speculative.strict": False})["speculation"]
+    told = drafting.ask(**(request | {"speculative.strict": False}))["speculation"]
     assert (told["requested"]["strict"], told["effective"]["strict"]) == (False, False)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_an_answer_without_drafts_says_that_there_was_nothing_to_look_up(looking_up: Client, adaptive: bool) -> None:
     request: dict[str, Any] = {"prompt": "a", "n_predict": 3, "temperature": 0, "logit_bias": [[1, -100]]}
-    told = looking_up.ask(**request, **{"speculative.type": "ngram-simple", "speculative.adaptive": adaptive})
+    told = looking_up.ask(**(request | {"speculative.type": "ngram-simple", "speculative.adaptive": adaptive}))
     assert told["speculation"]["effective"]["types"] == ["ngram-simple"]
     assert (told["speculation"]["drafted"], told["speculation"]["reason"]) == (0, "nothing to look up")
 
@@ -171,7 +171,7 @@ def test_a_value_out_of_range_is_refused_even_if_nobody_reads_it(
 
 
 def test_what_is_known_is_told_to_who_asks_for_something_else(plain: Client) -> None:
-    said = plain.refused(prompt=PROMPT, **{"speculative.rule": "nonsense"})
+    said = plain.refused(prompt=PROMPT, speculative={"rule": "nonsense"})
     assert "auto, rejection, match, greedy" in said
     for wrong in ("yes", 5, ["draft-simple"]):
         assert (
