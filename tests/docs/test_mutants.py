@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from scripts.mutants import read_table
-from scripts.mutations import ROOT, mutants
+from scripts.judged import ROOT
+from scripts.mutations import mutants
 
 TABLE = read_table()
 
