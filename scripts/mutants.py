@@ -15,6 +15,7 @@ imported it have the mutant.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import resource
@@ -22,13 +23,15 @@ import signal
 import sys
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
-from scripts.judged import ROOT
+from scripts.aimed import Aimed, Reach
+from scripts.judged import ROOT, SOURCE
 from scripts.mutations import Mutant, mutants
 
 from draftproof.auditing import all_checks, all_comparisons
@@ -69,12 +72,15 @@ def try_module(
     excused: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> int:
     """Tries every mutant of a module; how many survive unexcused or are excused and die."""
+    reach = Reach(str(SOURCE / f"{module}.py"))
     began = time.process_time()
-    if trouble := trial(checks, tests):
+    if trouble := trial(checks, tests, reach):
         raise SystemExit(f"{module}: without a mutant, already: {trouble}")
     limit = max(SECONDS, SLOWER * (time.process_time() - began))
+    gc.collect()
+    gc.freeze()  # else every child copies and walks all that stands imported
     every, reasons = mutants(module), {name for names in excused.values() for name in names}
-    lived = [m.name for m in every if not _dies(m, module, checks, tests, limit)]
+    lived = [m.name for m in every if not _dies(m, module, checks, tests, reach, limit)]
     unexplained = [name for name in lived if name not in reasons]
     stale = sorted(reasons.difference(lived))
     _say(f"{module}: {len(every)} mutants, {len(every) - len(lived)} died, {len(lived) - len(unexplained)} excused")
@@ -85,8 +91,8 @@ def try_module(
     return len(unexplained) + len(stale)
 
 
-def trial(checks: Sequence[str], tests: Sequence[str]) -> str:
-    """What is wrong with the examples of the checks, or else with the tests; "" when nothing is."""
+def trial(checks: Sequence[str], tests: Sequence[str], plugin: Reach | Aimed | None = None) -> str:
+    """What is wrong with the examples of the checks, or else with the tests; "" when nothing is. `plugin` is one of pytest's."""
     known = {check.name: check for check in (*all_checks(), *all_comparisons())}
     for name in checks:
         if wrong := run_controls([known[name]], Terms()).wrong or _other_codes(known[name]):
@@ -94,14 +100,9 @@ def trial(checks: Sequence[str], tests: Sequence[str]) -> str:
     if not tests:
         return ""
     files = [test if test.startswith("-") else str(ROOT / test) for test in tests]
-    failed = pytest.main(["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", *files])
-    return (
-        f"pytest: {failed.name}"
-        if isinstance(failed, pytest.ExitCode) and failed
-        else "pytest failed"
-        if failed
-        else ""
-    )
+    options = ["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    failed = pytest.main([*options, *files], [] if plugin is None else [plugin])
+    return "" if failed in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else f"pytest: {failed!r}"
 
 
 def _other_codes(check: AnyCheck) -> list[str]:
@@ -110,18 +111,21 @@ def _other_codes(check: AnyCheck) -> list[str]:
     return [f"{check.name} on {e.name!r}: {j.codes}" for e, j in judged if set(j.codes) != set(e.codes)]
 
 
-def _dies(mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], limit: float) -> bool:
+def _dies(
+    mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], reach: Reach, limit: float
+) -> bool:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        _be(mutant, module, checks, tests, limit)
+        aimed = Aimed(reach, "" if mutant.code is None else mutant.where)
+        _be(mutant, module, partial(trial, checks, tests, aimed), limit)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == UNFIT:
         raise SystemExit(f"{module}: cannot be put in place: {mutant.name}")
     return status != 0
 
 
-def _be(mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], limit: float) -> None:
+def _be(mutant: Mutant, module: str, try_it: Callable[[], str], limit: float) -> None:
     """In the child: becomes the mutant, and ends with 0 if nothing notices."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -133,7 +137,7 @@ def _be(mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str]
     except BaseException:  # no mutant at all
         os._exit(UNFIT)
     try:
-        noticed = bool(trial(checks, tests))
+        noticed = bool(try_it())
     except BaseException:  # whatever a mutant breaks was noticed
         noticed = True
     os._exit(int(noticed))
