@@ -26,7 +26,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import FunctionType, MappingProxyType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -78,9 +78,10 @@ def try_module(
         raise SystemExit(f"{module}: without a mutant, already: {trouble}")
     limit = max(SECONDS, SLOWER * (time.process_time() - began))
     gc.collect()
+    made = functions_of(reach.file)
     gc.freeze()  # else every child copies and walks all that stands imported
     every, reasons = mutants(module), {name for names in excused.values() for name in names}
-    lived = [m.name for m in every if not _dies(m, module, checks, tests, reach, limit)]
+    lived = [m.name for m in every if not _dies(m, module, partial(trial, checks, tests), reach, made, limit)]
     unexplained = [name for name in lived if name not in reasons]
     stale = sorted(reasons.difference(lived))
     _say(f"{module}: {len(every)} mutants, {len(every) - len(lived)} died, {len(lived) - len(unexplained)} excused")
@@ -112,20 +113,25 @@ def _other_codes(check: AnyCheck) -> list[str]:
 
 
 def _dies(
-    mutant: Mutant, module: str, checks: Sequence[str], tests: Sequence[str], reach: Reach, limit: float
+    mutant: Mutant,
+    module: str,
+    try_it: Callable[[Aimed], str],
+    reach: Reach,
+    made: Sequence[FunctionType],
+    limit: float,
 ) -> bool:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         aimed = Aimed(reach, "" if mutant.code is None else mutant.where)
-        _be(mutant, module, partial(trial, checks, tests, aimed), limit)
+        _be(partial(install, mutant, importlib.import_module(_dotted(module)), made), partial(try_it, aimed), limit)
     _, status = os.waitpid(child, 0)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == UNFIT:
         raise SystemExit(f"{module}: cannot be put in place: {mutant.name}")
     return status != 0
 
 
-def _be(mutant: Mutant, module: str, try_it: Callable[[], str], limit: float) -> None:
+def _be(become: Callable[[], None], try_it: Callable[[], str], limit: float) -> None:
     """In the child: becomes the mutant, and ends with 0 if nothing notices."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -133,7 +139,7 @@ def _be(mutant: Mutant, module: str, try_it: Callable[[], str], limit: float) ->
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.setitimer(signal.ITIMER_PROF, limit)  # its signal ends the process
     try:
-        install(mutant, importlib.import_module(_dotted(module)))
+        become()
     except BaseException:  # no mutant at all
         os._exit(UNFIT)
     try:
@@ -143,13 +149,19 @@ def _be(mutant: Mutant, module: str, try_it: Callable[[], str], limit: float) ->
     os._exit(int(noticed))
 
 
-def install(mutant: Mutant, module: ModuleType) -> None:
-    """Replaces the code of the function, or the constant wherever it was imported."""
+def install(mutant: Mutant, module: ModuleType, made: Sequence[FunctionType]) -> None:
+    """Replaces the code of the function and of those that it made, or the constant wherever it was imported or is a default.
+
+    `made`: all functions of the module that there are.
+    """
     if mutant.code is None:
         old = getattr(module, mutant.where)
         for other in list(sys.modules.values()):
             if vars(other).get(mutant.where) is old:
                 setattr(other, mutant.where, mutant.value)
+        for function in made:
+            if isinstance(old, float) and function.__defaults__:
+                function.__defaults__ = tuple(mutant.value if d is old else d for d in function.__defaults__)
         return
     found: Any = module
     for part in mutant.where.split("."):
@@ -157,7 +169,20 @@ def install(mutant: Mutant, module: ModuleType) -> None:
         found = getattr(found, "__func__", None) or getattr(found, "fget", None) or found
     while not isinstance(found, FunctionType):
         found = found.__wrapped__
-    found.__code__ = mutant.code()
+    _put(found.__code__, mutant.code(), [found, *made])
+
+
+def _put(old: CodeType, new: CodeType, made: Sequence[FunctionType]) -> None:
+    for function in made:
+        if function.__code__ is old:
+            function.__code__ = new
+    inner = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
+    for a, b in zip(*inner, strict=True):
+        _put(a, b, made)
+
+
+def functions_of(file: str) -> list[FunctionType]:
+    return [f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__.co_filename == file]
 
 
 def _say(text: str) -> None:

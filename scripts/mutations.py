@@ -117,6 +117,8 @@ def _places(function: ast.FunctionDef) -> Iterator[ast.AST]:
             continue
         yield node
         skipped = {id(node.annotation)} if isinstance(node, ast.AnnAssign) else set()
+        if isinstance(node, ast.FunctionDef):
+            skipped |= {id(node.args), *map(id, node.decorator_list)} | ({id(node.returns)} if node.returns else set())
         if isinstance(node, ast.Call):  # that lengths must be equal is an assertion
             skipped |= {id(k) for k in node.keywords if k.arg == "strict"}
         stack += [c for c in reversed(list(ast.iter_child_nodes(node))) if id(c) not in skipped]
