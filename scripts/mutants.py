@@ -29,7 +29,9 @@ from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import Phase
 from scripts.aimed import Aimed, Reach
 from scripts.judged import ROOT, SOURCE
 from scripts.mutations import Mutant, mutants
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("modules", nargs="*")
     parser.add_argument("--list", action="store_true", help="name the mutants, and run nothing")
     given = parser.parse_args(arguments)
+    hypothesis.settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), database=None)
+    hypothesis.settings.load_profile("mutants")  # an example that fails is enough, however long it is
     table = read_table()
     wrong = 0
     for module in given.modules or table:
@@ -101,7 +105,7 @@ def trial(checks: Sequence[str], tests: Sequence[str], plugin: Reach | Aimed | N
     if not tests:
         return ""
     files = [test if test.startswith("-") else str(ROOT / test) for test in tests]
-    options = ["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    options = ["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "--assert=plain"]
     failed = pytest.main([*options, *files], [] if plugin is None else [plugin])
     return "" if failed in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else f"pytest: {failed!r}"
 
