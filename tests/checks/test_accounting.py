@@ -89,6 +89,8 @@ def test_an_answer_that_counts_nothing_counts_as_none_drafted() -> None:
     counted = [Stopped(answer(9, 3)), Stopped(answer(None, None))]
     assert judged(answer(9, 3), counted=counted, tokens=24.0, drafted=9.0).verdict is Verdict.PASS
     assert judged(answer(9, 3), counted=counted, tokens=24.0, drafted=10.0).codes == ("DISAGREE",)
+    uncounted = Stopped(replace(answer(1, 1), completion_tokens=None))
+    assert judged(answer(9, 3), counted=[*counted[:1], uncounted], tokens=12.0, drafted=11.0).codes == ("DISAGREE",)
     silent = [Stopped(answer(None, None))]
     assert judged(answer(9, 3), counted=silent, tokens=12.0, drafted=10.0).verdict is Verdict.PASS
 

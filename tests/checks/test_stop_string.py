@@ -56,6 +56,8 @@ def test_counts_lie_between_the_tokens_before_the_string_and_those_that_complete
 def test_the_limits_are_shown() -> None:
     judgement = judged(trial("cd", "aba", entries=5, ids=5, usage=5))
     assert judgement.tables[0].rows[0][:6] == ("'cd'", 3, 5, 5, 5, 5)
+    judgement = judged(trial("db", "abac", entries=6, ids=6, usage=6))
+    assert judgement.tables[0].rows[0][:3] == ("'db'", 4, 6)
     assert judged().tables == ()
 
 
