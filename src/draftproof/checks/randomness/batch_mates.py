@@ -142,6 +142,14 @@ def _made(unfiltered: Sequence[int], top_k: Sequence[int], again: Sequence[int] 
     return Evidence(made.LIVE_ON, alone, tuple(repeats), rounds, noise)
 
 
+def _undrafted(evidence: Evidence) -> Evidence:
+    def bare(answer: Completion) -> Completion:
+        return replace(answer, drafted=None, accepted=None)
+
+    rounds = tuple(tuple(replace(t, answer=bare(t.answer)) for t in round_) for round_ in evidence.rounds)
+    return replace(evidence, alone=bare(evidence.alone), rounds=rounds)
+
+
 _SOUND = _made(_IDS, _IDS)
 
 CHECK = Check(
@@ -166,6 +174,7 @@ CHECK = Check(
             replace(_SOUND, rounds=tuple((a, replace(b, began_s=1.5)) for a, b in _SOUND.rounds)),
             Verdict.INCONCLUSIVE,
         ),
+        Example("nothing drafted", _undrafted(_SOUND), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, _answer(_IDS), (), ()), Verdict.INCONCLUSIVE),
     ),
 )
