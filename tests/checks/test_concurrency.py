@@ -50,6 +50,20 @@ def test_twelve_tokens_in_a_row_of_another_request_are_foreign_and_eleven_are_no
     assert "FOREIGN" not in judged(answer(run(11)), ALONE[1]).codes
 
 
+def test_a_run_at_the_end_counts_from_twelve_tokens_on_too() -> None:
+    theirs = tuple((n * n + n // 3) % 5 for n in range(40))
+    alone = (answer(MINE), answer(theirs[:20], 1))
+    for n, foreign in ((12, True), (11, False), (8, False)):
+        filler = (theirs[19 - n] + 1) % 5
+        ids = (*[filler] * (20 - n), *theirs[20 - n : 20])
+        assert ("FOREIGN" in judged(answer(ids), alone[1], alone=alone).codes) is foreign
+
+
+def test_answers_that_all_failed_compare_nothing() -> None:
+    failed = [replace(a, status=500, error="broken") for a in ALONE]
+    assert judged(*failed).summary == "no answers to compare"
+
+
 def test_a_run_of_few_letters_belongs_to_nobody() -> None:
     four, three = (tuple(n * 7 % k for n in range(20)) for k in (4, 3))
     for ids, foreign in ((four, True), (three, False)):
@@ -111,6 +125,11 @@ def test_what_was_measured_is_told() -> None:
     assert judgement.measured["largest logprob drift (nat)"] == pytest.approx(0.01)
     assert judgement.measured["acceptance alone"] == pytest.approx(6 / 18)
     assert judgement.measured["acceptance in company"] == pytest.approx(5 / 17)
+    silent = replace(ALONE[1], drafted=None, accepted=None)
+    some = judged(ALONE[0], silent, alone=(ALONE[0], silent))
+    assert some.measured["acceptance alone"] == pytest.approx(3 / 9)
+    counting = replace(ALONE[1], accepted=None)
+    assert judged(*ALONE, alone=(ALONE[0], counting)).measured["acceptance alone"] == pytest.approx(3 / 18)
     assert judgement.summary.endswith("logprobs within 1.0e-02 nat")
     nothing = judge(Evidence(made.LIVE_ON, (), (), (), ()), Terms())
     assert nothing.measured["requests at once"] == 0
@@ -136,5 +155,9 @@ def test_an_unclear_answer_in_one_round_leaves_all_undecided() -> None:
     judgement = judged(late, ALONE[1], noise=0.05)
     assert judgement.verdict is Verdict.INCONCLUSIVE
     assert "1 answers differ from those alone" in judgement.summary
+    repeats = (Repeat("2 at once", ALONE[0], late), Repeat("3 at once", ALONE[0], ALONE[0]))
+    rounds = ((Timed(late, 0.0, 1.0), Timed(ALONE[1], 0.0, 1.0)),) * 2
+    one = judge(Evidence(made.LIVE_ON, ALONE, rounds, repeats, ("", ""), 0.05), Terms())
+    assert one.verdict is Verdict.INCONCLUSIVE
     unstable = judged(late, ALONE[1], again=late, noise=0.05)
     assert "asked again alone" in unstable.summary

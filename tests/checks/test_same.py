@@ -112,6 +112,7 @@ def test_agreement_bounds_the_share_of_other_tokens() -> None:
     pairs = (Pair(answer(*[0] * 40), answer(*[0] * 40)),)
     judgement = greedy.judge(greedy.Evidence(0.0, pairs, (None,)), Terms())
     (statement,) = judgement.statements
+    assert statement.values["share"] == pytest.approx(0.0722, abs=1e-4)
     assert (1 - statement.values["share"]) ** 40 == pytest.approx(0.05)
     assert statement.error_probability == 0.05
     assert judgement.tables == ()
@@ -198,6 +199,13 @@ def test_the_bound_by_counts_is_of_the_second_and_third_token_at_half_the_error_
     )
     assert judgement.measured["total variation at most"] == pytest.approx(expected)
     assert judgement.measured["answers"] == 1205
+    assert len(judgement.statements) == 2
+    assert sampled(second, first).measured["total variation at most"] == pytest.approx(
+        max(
+            two_sample_tv_upper([300, 300], [300, 300], each).bound,
+            two_sample_tv_upper([150, 150, 150, 150], [200, 200, 200, 0], each).bound,
+        )
+    )
 
 
 def test_the_better_of_two_bounds_counts() -> None:
@@ -214,6 +222,7 @@ def test_too_many_tokens_give_no_bound_by_counts() -> None:
         assert ("equal seeds" in judgement.missing) is not bounded
     ends = sampled([(0, 1)] * 50, [(0, 1)] * 50)
     assert ends.measured["total variation at most"] is None, "no third token came"
+    assert len(ends.statements) == 1
 
 
 def test_what_is_missing_grows_with_the_square_of_the_bound() -> None:
