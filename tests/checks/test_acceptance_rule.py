@@ -54,6 +54,7 @@ def test_the_fit_of_every_rule_is_shown() -> None:
     assert judgement.measured == {"drafted": 200, "accepted": 72}
     rows = {row[0]: row for row in judgement.tables[0].rows}
     assert abs(rows["rejection sampling"][4]) < 4  # type: ignore[arg-type]
+    assert rows["rejection sampling"][1] == "1 - TV(p, q)"
     assert rows["rejection sampling"][2] == 3, "that server drafted up to three tokens"
     assert judgement.statements[0].error_probability == pytest.approx(6.334e-5, rel=1e-3)
 
@@ -69,6 +70,8 @@ def test_answers_that_do_not_count_are_left_out() -> None:
     uncounted = answer(DRAWN[0][0], None, None)
     half = answer(DRAWN[0][0], 30, None)
     assert judged(*of(DRAWN), uncounted, half).measured == {"drafted": 200, "accepted": 72}
+    undrafted = answer(DRAWN[0][0], 0, 0)
+    assert judged(*of(DRAWN), undrafted).measured == {"drafted": 200, "accepted": 72}
     silent = judged(uncounted, half)
     assert silent.verdict is Verdict.INCONCLUSIVE
     assert silent.missing == "answers that count their drafts"

@@ -161,6 +161,10 @@ def test_half_of_the_settings_that_are_not_refused_must_be_seen_to_act() -> None
     assert "(4 telling tokens)" in judged(obeyed).summary
 
 
+def test_a_setting_without_any_place_to_judge_is_untold() -> None:
+    assert result(moved(OTHER, [])) == ("UNTOLD", 0, 0)
+
+
 def test_all_that_is_wrong_is_named() -> None:
     summary = judged(banned(BEST), banned(FREE_OF_1), top_k((0, 3, 1))).summary
     assert summary.endswith("wrong too: top_k")
