@@ -143,3 +143,25 @@ def test_a_share_of_greedy_tokens_is_told_as_one() -> None:
     judgement = judged(mixed, rows=[row(LAW, 5)])
     assert judgement.codes == ("GREEDY",)
     assert "a share of them greedily" in judgement.summary
+
+
+def test_the_later_tokens_are_the_ones_that_are_told() -> None:
+    judgement = judged(stream(0.7), rows=[row(LAW, 5)])
+    first, later = (r[2] for r in judgement.tables[0].rows)
+    assert first == pytest.approx(HOT, rel=0.3)
+    assert later == pytest.approx(0.7, rel=0.3)
+
+
+def test_conditions_may_be_cut_to_different_numbers_of_tokens() -> None:
+    two, three = stream(HOT, top_k=2, n=3000), stream(HOT, top_k=3, n=3000, seed=3)
+    assert judged(two, three, rows=[row(LAW, 4)] * 2).verdict is Verdict.PASS
+
+
+def test_a_pass_wants_a_limit_on_either_side() -> None:
+    """From few answers to many: first any temperature fits, and a pass comes once both sides are refuted."""
+    for n in (20, 40, 60, 80, 120, 160, 240, 320, 400):
+        judgement = judged(stream(HOT, n=n), rows=[row(LAW, 5)])
+        low, high = judgement.tables[0].rows[1][3:]
+        assert isinstance(low, float)
+        assert isinstance(high, float)
+        assert (judgement.verdict is Verdict.PASS) is (low >= HOT / 2 and high < math.inf)

@@ -100,11 +100,11 @@ def test_half_of_the_tokens_at_temperature_one_is_no_temperature() -> None:
     assert read(half, 5.0, 0.0, 1e-3).mixed
 
 
-@pytest.mark.parametrize("asked", [0.5, 2.0])
+@pytest.mark.parametrize("asked", [0.5, 0.7, 2.0])
 def test_evidence_is_the_mean_of_the_bets_each_less_what_noise_may_give_it(asked: float) -> None:
     """By the docstring, one bet after the other: laws at every temperature of the grid, and mixtures with two of them."""
     noise, seen = 0.05, visits(asked, 12, 9)
-    inverse = sorted({0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 50.0})
+    inverse = sorted({0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 50.0, 1 / asked})
     bets = len(inverse) + 6
     wealth = np.zeros(bets)
     for row, counts in seen:
@@ -118,3 +118,7 @@ def test_evidence_is_the_mean_of_the_bets_each_less_what_noise_may_give_it(asked
             wealth[i] += float((counts * (np.log(bet) - np.log(own))).sum()) - counts.sum() * allowed
     expected = float(np.logaddexp.reduce(wealth)) - math.log(bets)
     assert read(seen, asked, noise, 1e-3).log_e == pytest.approx(expected)
+
+
+def test_few_tokens_of_one_temperature_are_no_mixture() -> None:
+    assert not any(read(visits(ASKED, 3, seed), ASKED, 0.0, 1e-3).mixed for seed in range(10))

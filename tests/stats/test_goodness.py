@@ -181,3 +181,14 @@ def test_small_cells_are_merged_until_they_are_large_enough() -> None:
     assert pooled(3, 1) == [4]
     assert pooled(0, 10, 20) == [10, 20]
     assert pooled(0, 2, 2) == [4]
+
+
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_counts_that_are_just_as_expected_are_no_evidence(n: int) -> None:
+    for result in (
+        exact([n, n], [0.5, 0.5]),
+        monte_carlo([n, n], [0.5, 0.5], np.random.default_rng(1), trials=99),
+        exact([n, 2 * n, n], [0.25, 0.5, 0.25]),
+    ):
+        assert result.p_value == pytest.approx(1.0)
+        assert result.p_value <= 1.0
