@@ -165,3 +165,14 @@ def test_a_pass_wants_a_limit_on_either_side() -> None:
         assert isinstance(low, float)
         assert isinstance(high, float)
         assert (judgement.verdict is Verdict.PASS) is (low >= HOT / 2 and high < math.inf)
+
+
+def test_no_limit_above_is_no_pass() -> None:
+    """Tokens drawn somewhat hotter than asked for: too few to refute that, enough to refute anything colder than half of it."""
+    judgement = judged(stream(5.0, n=120), rows=[row(LAW, 5)])
+    low, high = judgement.tables[0].rows[1][3:]
+    assert isinstance(low, float)
+    assert low >= HOT / 2
+    assert high == math.inf
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert "too peaked" in judgement.summary
