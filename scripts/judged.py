@@ -63,7 +63,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, Found]]:
 
 def _used(node: ast.stmt, module: str, imported: Mapping[str, Found]) -> Iterator[Found]:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Name):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
             yield imported.get(inner.id, (module, inner.id))
         elif isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id in imported:
             yield imported[inner.value.id][0], inner.attr
