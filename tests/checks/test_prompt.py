@@ -56,7 +56,9 @@ def judged(given: Completion, places: Sequence[Place] | None = None, **more: Any
         (0.39, 0.02, Verdict.PASS),
         (-0.41, 0.02, Verdict.FAIL),
         (0.0, 0.045, Verdict.PASS),
-        (0.0, 0.055, Verdict.INCONCLUSIVE),
+        (0.0, 0.055, Verdict.PASS),
+        (0.06, 0.055, Verdict.INCONCLUSIVE),
+        (0.06, 0.045, Verdict.PASS),
     ],
 )
 def test_the_tolerance(error: float, noise: float, verdict: Verdict) -> None:

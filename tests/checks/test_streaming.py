@@ -54,7 +54,9 @@ def judged(*streams: Pair, repeats: Sequence[Pair] = ()) -> Judgement:
         (0.39, 0.02, Verdict.PASS),
         (0.41, 0.02, Verdict.FAIL),
         (0.0, 0.045, Verdict.PASS),
-        (0.0, 0.055, Verdict.INCONCLUSIVE),
+        (0.0, 0.055, Verdict.PASS),
+        (0.06, 0.055, Verdict.INCONCLUSIVE),
+        (0.06, 0.045, Verdict.PASS),
     ],
 )
 def test_the_tolerance(off: float, noise: float, verdict: Verdict) -> None:

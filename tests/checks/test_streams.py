@@ -7,7 +7,7 @@ from draftproof.core.sampling import NEUTRAL
 
 
 def stream(drafted: int = 0, *, said: bool | None = None) -> Stream:
-    return Stream(made.PROMPT, NEUTRAL, (), (), drafted, effective=said)
+    return Stream(made.PROMPT, NEUTRAL, (1,), ((0, 1),), drafted, effective=said)
 
 
 def test_a_context_is_the_prompt_and_the_tokens_after_it() -> None:
@@ -20,4 +20,3 @@ def test_one_stream_that_drafted_is_enough_to_see_it() -> None:
     assert drafting_in(made.LIVE_ON, [stream(), stream()]) is Drafting.SILENT
     assert drafting_in(made.LIVE_OFF, [stream()]) is Drafting.OFF
     assert drafting_in(made.LIVE_ON, [stream(said=False), stream(said=False)]) is Drafting.DECLINED
-    assert drafting_in(made.LIVE_ON, [stream(said=False), stream()]) is Drafting.SILENT

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
-from tests.server.loopback import DRAFT, PROMPT, Client, serving
+from tests.server.loopback import DRAFT, NONE, PROMPT, Client, serving
 
+from draftproof.engine.backends.law import LawBackend
 from draftproof.server.app import Access
 
 LONG = {"prompt": PROMPT, "n_predict": 4000, "n_probs": 3}
@@ -218,3 +220,23 @@ def test_many_who_come_and_go(one_slot: Client) -> None:
     with pytest.raises(httpx2.TimeoutException):
         one_slot.post("/completion", json=LONG, timeout=0.02)
     assert is_idle(one_slot, 1)
+
+
+def test_others_are_served_while_a_request_waits_for_what_has_to_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, measured = threading.Event(), threading.Event()
+
+    def measure(_: LawBackend) -> int:
+        asked.set()
+        assert measured.wait(10)
+        return 64
+
+    monkeypatch.setattr(LawBackend, "max_rows_exact", property(measure))
+    with serving(NONE) as (client, _), ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(
+            client.ask, prompt=PROMPT, n_predict=8, temperature=0, speculative={"type": "ngram-simple"}
+        )
+        assert asked.wait(10)
+        assert client.get("/health").status_code == 200
+        assert not answer.done()
+        measured.set()
+        assert len(answer.result(10)["tokens"] or answer.result()["content"]) == 8

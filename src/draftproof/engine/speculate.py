@@ -97,7 +97,8 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         drafters = [Exact(d, fits) for d in drafters]
     if asked.adaptive:
         known = costs or Costs()
-        policies = [LengthPolicy(replace(known, draft=k.cost(known)), n_max, lambda n: fits(n) == n) for k in usable]
-        drafters = [Paced(d, policy) for d, policy in zip(drafters, policies, strict=True)]
+        cost = [k.cost(known) for k in usable]
+        policies = [LengthPolicy(replace(known, draft=c), n_max, lambda n: fits(n) == n) for c in cost]
+        drafters = [Paced(d, p, looks_up=not c) for d, p, c in zip(drafters, policies, cost, strict=True)]
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
     return Plan(asked, tuple(k.name for k in usable), rule, drafter, n_max, "; ".join(reasons))

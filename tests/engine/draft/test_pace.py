@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from tests.engine.models import random_table
 
 from draftproof.core.coin import Coin, RngCoin
+from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.drafter import NOTHING, Draft
+from draftproof.engine.draft.ngram_simple import NgramSimple
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, measure
 from draftproof.engine.draft.several import FirstOf
 
@@ -90,6 +92,30 @@ def test_a_long_repetition_is_drafted_in_long_pieces() -> None:
     assert len(lengths) <= 8
     policy.observe(48, 20)
     assert policy.choose(48) < 8
+
+
+LONG = Costs(STEEP.rows, more=((16, 12.5), (32, 24.5), (49, 37.0)))
+
+
+def test_what_the_prompt_repeated_of_itself_makes_the_first_draft_long() -> None:
+    said = [1, 2, 3, 4, 5, 6, 7] * 20
+
+    def first(context: list[int]) -> int:
+        drafter = NgramSimple(NgramLookup(size_n=3, size_m=48))
+        paced = Paced(drafter, LengthPolicy(LONG, 48, lambda n: n < 8 or n in {15, 31, 48}), looks_up=True)
+        return len(paced.propose(context, 48, RngCoin(1)).tokens)
+
+    assert first(said) == 15
+    assert first([*said, 9, *said[:4]]) == 3
+    assert first(said[:3]) == 0
+
+
+def test_a_rehearsal_that_misleads_costs_one_draft() -> None:
+    policy = LengthPolicy(LONG, 48)
+    policy.rehearse(Scripted("a", (1,) * 48), [1] * 96, RngCoin(1))
+    assert policy.choose(48) == 24
+    policy.observe(24, 0)
+    assert policy.choose(48) == 0
 
 
 def test_what_the_drafter_has_to_catch_up_with_counts() -> None:

@@ -10,6 +10,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, fresh_row
 from draftproof.checks.prompts import is_small, letters, longer
+from draftproof.checks.tolerance import ALL, NOISE_LIMIT, tolerances
 from draftproof.client.noise import squared_difference
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.facts import Facts
@@ -22,9 +23,6 @@ LETTERS = 48
 MADE = 8
 """Tokens generated after the shorter prompt, so that a draft is made while the prompt's logprobs are held."""
 PLACES = {Effort.QUICK: 4, Effort.STANDARD: 8, Effort.DEEP: 24}
-TOLERANCE, NOISES = 0.05, 20
-NOISE_LIMIT = 0.05
-"""RMS noise in nats above which the tolerance would hide what this check is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +230,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"{got} logprobs for a prompt of {answer.prompt_tokens or evidence.length} tokens"
         return Judgement(Verdict.FAIL, text, (Finding(state, text, (answer.exchange,)),))
     noise = _noise(evidence)
-    limit = max(TOLERANCE, NOISES * noise)
+    _, limit = tolerances(noise)
     scored = _scored(evidence)
     worst = max((abs(_error(v, t, c)) for _, v, t, c in scored), default=0.0)
     measured = {"prompt tokens": got, "asked again": len(scored), "noise (nat)": noise, "worst difference (nat)": worst}
@@ -240,7 +238,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     tables = (_table(scored),) if scored else ()
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, measured=measured, tables=tables)
-    if noise > NOISE_LIMIT:
+    if noise > NOISE_LIMIT and any(_findings(evidence, ALL)):
         text = f"the server differs from itself by {noise:.3f} nat (RMS), too much to judge single values"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
     if not scored:
@@ -352,7 +350,8 @@ CHECK = Check(
         Example("true, with a mark for the beginning of text", _of((_FIRST, *_changed(0, -3.0))), Verdict.PASS),
         Example("off by less than the noise", _of(_changed(7, _value(7) - 0.2), noise=0.02), Verdict.PASS),
         Example("too short to be asked again", replace(_of(_TRUE), places=()), Verdict.INCONCLUSIVE),
-        Example("too noisy to judge", _of(_TRUE, noise=0.2), Verdict.INCONCLUSIVE),
+        Example("true in spite of noise", _of(_TRUE, noise=0.2), Verdict.PASS),
+        Example("too noisy to judge", _of(_changed(7, _value(7) - 0.4), noise=0.2), Verdict.INCONCLUSIVE),
         Example("ignored in silence", _of((), text="b"), Verdict.NOT_APPLICABLE, ("IGNORED",)),
         Example(
             "refused",

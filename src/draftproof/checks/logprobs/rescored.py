@@ -12,6 +12,7 @@ from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
+from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
@@ -20,13 +21,8 @@ from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 FORCED_TOKENS = 16
 SPOTS = 8
-MOST, ALL = 0.01, 0.05
-MOST_NOISE, ALL_NOISE = 8, 20
-MOST_SHARE = 0.99
 FEW_SHARE = 0.03
 RETOKENISED = "the contexts are texts, which the server may have cut into other tokens than it generated"
-NOISE_LIMIT = 0.05
-"""RMS noise in nats above which the tolerance would hide what this check is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +188,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     errors = _errors(answers)
     measured = {"tokens": len(errors), "noise (nat)": evidence.noise, **_aggregates(evidence.long)}
     off = max((_distance(spot) for spot in evidence.spots), default=0.0)
-    if off > max(ALL, ALL_NOISE * evidence.noise):
+    if off > tolerances(evidence.noise)[1]:
         text = f"even one-token answers, which are never speculated, are off the exact laws of the model by up to {off:.2f} nat"
         finding = Finding("ONE_TOKEN", text, tuple(dict.fromkeys(spot.asked.exchange for spot in evidence.spots)))
         return Judgement(Verdict.FAIL, text, (finding,), measured=measured)
@@ -202,10 +198,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         )
     error = max((e for _, e in errors), key=abs)
     measured["worst difference (nat)"] = abs(error)
-    if _exceeded(errors, evidence.noise):
+    differences = [e for _, e in errors]
+    if own := exceeded(differences, evidence.noise):
         wide = max(evidence.noise, evidence.cache_noise)
-        limit = _exceeded(errors, wide)
-        own = _exceeded(errors, evidence.noise)
+        limit = exceeded(differences, wide)
         if any(abs(e) > own and s.token.alternatives == () for s, e in errors):
             limit = own  # no noise of rows explains a value that came without a row
         if limit and _may_be_cut_otherwise(answers, errors, limit):
@@ -218,7 +214,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
             f"into the cache explains ({wide:.3f} nat RMS)"
         )
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
-    if evidence.noise > NOISE_LIMIT and _exceeded(errors, 0.0):
+    if too_noisy(differences, evidence.noise):
         text = f"the server differs from itself by {evidence.noise:.3f} nat (RMS), too much to judge single values"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
     missing = why_inconclusive(drafting(evidence.reports, [r.answer for r in answers]))
@@ -235,15 +231,6 @@ def _distance(spot: Spot) -> float:
         (abs(value - exact[i]) for i, value in zip(spot.asked.ids, spot.asked.logprobs, strict=True) if i in exact),
         default=0.0,
     )
-
-
-def _exceeded(errors: Sequence[tuple[Scored, float]], noise: float) -> float:
-    """The tolerance in nats that the errors do not keep, 0 where they keep both."""
-    most, every = max(MOST, MOST_NOISE * noise), max(ALL, ALL_NOISE * noise)
-    if any(abs(e) > every for _, e in errors):
-        return every
-    within = sum(abs(e) <= most for _, e in errors)
-    return most if within < min(len(errors) - 1, MOST_SHARE * len(errors)) else 0.0
 
 
 def _may_be_cut_otherwise(answers: Sequence[Rescored], errors: Sequence[tuple[Scored, float]], limit: float) -> bool:

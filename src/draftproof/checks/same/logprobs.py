@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import batches
-from draftproof.checks.logprobs.rescored import ALL, ALL_NOISE, MOST, MOST_NOISE, MOST_SHARE, NOISE_LIMIT
 from draftproof.checks.same.pair import Pair, PairProbe, as_pair, ask_again, ask_both, by_id, first_difference, prompts
+from draftproof.checks.tolerance import exceeded, too_noisy
 from draftproof.core.ask import Ask
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -111,18 +111,18 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="answers with logprobs of both servers")
     worst = max(values, key=lambda v: abs(v.difference))
     measured["worst difference (nat)"] = abs(worst.difference)
-    most, every = max(MOST, MOST_NOISE * evidence.noise), max(ALL, ALL_NOISE * evidence.noise)
-    outside = [v for v in values if abs(v.difference) > most]
-    if abs(worst.difference) > every or len(outside) > max(1.0, (1 - MOST_SHARE) * len(values)):
+    differences = [v.difference for v in values]
+    if limit := exceeded(differences, evidence.noise):
+        outside = [v for v in values if abs(v.difference) > limit]
         text = (
-            f"{len(outside)} of {len(values)} values differ by more than {most:.2g} nat, the most by "
+            f"{len(outside)} of {len(values)} values differ by more than {limit:.2g} nat, the most by "
             f"{abs(worst.difference):.3g}: {worst.token!r} has {worst.first:.3f} and {worst.second:.3f}"
         )
         rows = tuple((v.token, v.first, v.second, v.difference) for v in outside[:12])
         table = Table("Values that differ", ("token", "first", "second", "difference"), rows)
         finding = Finding("DIFFERENT_LOGPROBS", text, tuple(e for p in pairs for e in p.exchanges))
         return Judgement(Verdict.FAIL, text, (finding,), measured=measured, tables=(table,))
-    if evidence.noise > NOISE_LIMIT:
+    if too_noisy(differences, evidence.noise):
         text = (
             f"one of the servers differs from itself by {evidence.noise:.3f} nat (RMS), too much to judge single values"
         )
@@ -160,7 +160,8 @@ CHECK = Check(
         Example(
             "after the texts have parted nothing is compared", Evidence(0.0, (Pair(_TRUE, _PARTED),)), Verdict.PASS
         ),
-        Example("noise as large as the tolerance", Evidence(0.1, (Pair(_TRUE, _TRUE),)), Verdict.INCONCLUSIVE),
+        Example("the same, and noise", Evidence(0.1, (Pair(_TRUE, _TRUE),)), Verdict.PASS),
+        Example("noise that could hide the difference", Evidence(0.1, (Pair(_TRUE, _OTHER),)), Verdict.INCONCLUSIVE),
         Example("no answers", Evidence(0.0, ()), Verdict.INCONCLUSIVE),
     ),
 )

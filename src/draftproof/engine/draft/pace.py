@@ -33,7 +33,7 @@ class Costs:
 
     rows[n - 1] is the cost of n rows, which need not rise with n. more: (n, cost) for larger n, ascending; between two known
     numbers of rows the cost is on a line, and beyond the last it grows by the mean step. `draft` is for a draft model,
-    `head` for the prediction head. Raises ValueError when a cost is not positive.
+    `head` for the prediction head, or the EAGLE-3 draft in its place. Raises ValueError when a cost is not positive.
     """
 
     rows: tuple[float, ...] = (1.0,)
@@ -67,7 +67,8 @@ class LengthPolicy:
     they replaced is kept below 1.5 % of all that was spent, plus the cost of one failure: a draft that could fail beyond
     that is not made. Within it, drafts that do not pay yet are tried, longer after each that was accepted whole; never
     where not even whole acceptance would pay. Where drafts were accepted whole one after the other, 8 tokens or more, the
-    next may be as long as all of them together and fail beyond that: a long repetition is worth it.
+    next may be as long as all of them together and fail beyond that: a long repetition is worth it. So may the first one be
+    half as long as what the prompt repeated of itself.
 
     fits: which lengths may be chosen; None: all.
     """
@@ -86,6 +87,16 @@ class LengthPolicy:
         """The length of the last draft, if it was accepted whole."""
         self._run = 0
         """The tokens of the last drafts that were accepted whole, one after the other."""
+
+    def rehearse(self, drafter: Drafter, context: Sequence[int], coin: Coin) -> None:
+        """Before the first draft: whether the end of the context would have been drafted from what is before it.
+
+        Only for drafters that look drafts up: it must cost nothing. Half of a whole success counts as accepted.
+        """
+        n = min(self._n_max, len(context) // 2)
+        before, said = context[: len(context) - n], tuple(context[len(context) - n :])
+        if n > _FIRST_TRIAL and drafter.propose(before, n, coin).tokens == said:
+            self._whole, self._run = n // 4, n // 2
 
     def can_pay(self, longest: int) -> bool:
         """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
@@ -145,16 +156,20 @@ class LengthPolicy:
 
 
 class Paced:
-    """A drafter whose drafts are as long as its policy says."""
+    """A drafter whose drafts are as long as its policy says. `looks_up`: a draft costs nothing, so the first is rehearsed."""
 
-    def __init__(self, drafter: Drafter, policy: LengthPolicy) -> None:
+    def __init__(self, drafter: Drafter, policy: LengthPolicy, *, looks_up: bool = False) -> None:
         self.name = drafter.name
         self._drafter = drafter
         self._policy = policy
+        self._rehearses = looks_up
         self._known = 0
         self._behind = 0
 
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+        if self._rehearses:
+            self._policy.rehearse(self._drafter, context, coin)
+            self._rehearses = False
         # the prompt is not counted: a slot may hold it
         self._known = self._known or len(context)
         self._behind = len(context) - self._known
@@ -191,7 +206,7 @@ def time_rows(
     sequence = backend.sequence()
     took = []
     try:
-        sequence.extend([0] * rows)
+        sequence.extend([0] * (rows + 1), rows)  # one before them: some backends have no row after the very first token
         for _ in range(repeats):
             start = clock()
             sequence.extend([0] * rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,11 +13,16 @@ from draftproof.server.native import NativeForm
 from draftproof.server.openai import OpenAIForm
 from draftproof.server.openapi import Routes
 from draftproof.server.prompts import check_prompt, read_prompts
-from draftproof.server.schema import ChatCompletion, NativeCompletion, OpenAICompletion
-from draftproof.server.settings import read_settings
-from draftproof.server.state import body_of, state_of
+from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
+from draftproof.server.settings import Settings, read_settings
+from draftproof.server.state import State, body_of, state_of
 
 ROUTES = Routes("text")
+
+
+async def _settings(asked: Generate, state: State) -> Settings:
+    # in a thread: what a drafting request is the first to need is measured, and other clients go on meanwhile
+    return await asyncio.to_thread(read_settings, asked, state.served)
 
 
 @ROUTES.post("/completion", NativeCompletion)
@@ -24,7 +31,7 @@ async def completion(request: Request) -> Response:
     """llama-server's own route."""
     state = state_of(request)
     asked = NativeCompletion.read(await body_of(request))
-    settings = read_settings(asked, state.served)
+    settings = await _settings(asked, state)
     prompts, many = read_prompts(asked.prompt, state.served)
     ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, NativeForm(state.served, many=many))
@@ -35,7 +42,7 @@ async def openai_completion(request: Request) -> Response:
     """OpenAI's route for text that is carried on."""
     state = state_of(request)
     asked = OpenAICompletion.read(await body_of(request))
-    settings = read_settings(asked, state.served)
+    settings = await _settings(asked, state)
     prompts, _ = read_prompts(asked.prompt, state.served)
     ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=False))
@@ -47,7 +54,7 @@ async def chat_completion(request: Request) -> Response:
     """OpenAI's route for conversations."""
     state = state_of(request)
     asked = ChatCompletion.read(await body_of(request))
-    settings = read_settings(asked, state.served)
+    settings = await _settings(asked, state)
     opening = asked.add_generation_prompt is not False
     text = state.template.render(asked.messages, asked.chat_template_kwargs, opening=opening)
     tokens = state.served.vocabulary.tokenize(text, add_special=True, parse_special=True)
