@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -21,18 +21,18 @@ class Reach:
     called: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         began = time.process_time()
         result = yield from self._watched(self.called[item.nodeid])
         self.seconds[item.nodeid] = time.process_time() - began
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    def pytest_fixture_setup(self, request: pytest.FixtureRequest) -> Generator[None, object, object]:
         """What a fixture calls, any test of the file may see the effect of."""
         return (yield from self._watched(self.called[request.node.nodeid.split("::")[0]]))
 
-    def _watched(self, functions: set[str]) -> Iterator[None]:
+    def _watched(self, functions: set[str]) -> Generator[None, object, object]:
         def note(frame: FrameType, event: str, _argument: object) -> None:
             if event == "call" and frame.f_code.co_filename == self.file:
                 functions.add(frame.f_code.co_qualname.split(".<locals>")[0])

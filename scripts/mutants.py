@@ -105,7 +105,18 @@ def trial(checks: Sequence[str], tests: Sequence[str], plugin: Reach | Aimed | N
     if not tests:
         return ""
     files = [test if test.startswith("-") else str(ROOT / test) for test in tests]
-    options = ["-x", "-q", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "--assert=plain"]
+    options = [
+        "-x",
+        "-q",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--tb=no",
+        "--assert=plain",
+    ]
     failed = pytest.main([*options, *files], [] if plugin is None else [plugin])
     return "" if failed in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else f"pytest: {failed!r}"
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from types import CodeType
 from typing import Any
 

@@ -44,7 +44,9 @@ def test_every_count_that_is_given_is_held_against_the_budget_of_four(
     assert judged(answer(4, ids=ids, usage=usage, entries=entries)).codes == codes
 
 
-@pytest.mark.parametrize(("ids", "usage", "codes"), [(5, 6, ()), (6, 5, ()), (4, 6, ("MISCOUNT",)), (6, 4, ("MISCOUNT",))])
+@pytest.mark.parametrize(
+    ("ids", "usage", "codes"), [(5, 6, ()), (6, 5, ()), (4, 6, ("MISCOUNT",)), (6, 4, ("MISCOUNT",))]
+)
 def test_an_end_token_is_one_token(ids: int, usage: int, codes: tuple[str, ...]) -> None:
     assert judged(answer(9, ids=ids, usage=usage, entries=ids, finish="stop")).codes == codes
 

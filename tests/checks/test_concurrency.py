@@ -141,7 +141,11 @@ def test_drift_is_the_largest_of_all_rounds_that_had_values() -> None:
     bare = tuple(replace(a, tokens=()) for a in ALONE)
     near = replace(ALONE[0], tokens=tuple(replace(t, logprob=(t.logprob or 0.0) - 0.002) for t in ALONE[0].tokens))
     far = replace(ALONE[0], tokens=tuple(replace(t, logprob=(t.logprob or 0.0) - 0.015) for t in ALONE[0].tokens))
-    repeats = [Repeat("2 at once", ALONE[0], near), Repeat("3 at once", ALONE[0], far), Repeat("4 at once", bare[0], bare[0])]
+    repeats = [
+        Repeat("2 at once", ALONE[0], near),
+        Repeat("3 at once", ALONE[0], far),
+        Repeat("4 at once", bare[0], bare[0]),
+    ]
     rounds = ((Timed(near, 0.0, 1.0), Timed(ALONE[1], 0.0, 1.0)), (Timed(far, 0.0, 1.0),))
     judgement = judge(Evidence(made.LIVE_ON, ALONE, rounds, tuple(repeats), ("", "")), Terms())
     assert judgement.measured["largest logprob drift (nat)"] == pytest.approx(0.015)

@@ -11,8 +11,8 @@ import pytest
 from draftproof.checks import examples as made
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
-from draftproof.core.probe import OracleRow
 from draftproof.core.law import Law
+from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.countable.catalogue import servable
 

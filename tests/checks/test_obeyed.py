@@ -71,7 +71,10 @@ def test_tokens_that_are_not_listed_get_what_is_left_at_most() -> None:
     assert not place.differs
     (place,) = found("presence_penalty", (4,), one((), clear, chosen=1, listed=2))
     assert place.gap == pytest.approx(np.log(0.3 / 0.1))
-    unlisted = [one((), (0.05, 0.5, 0.3, 0.05, 0.1), chosen=1, listed=2), one((0,), (0.1, 0.2, 0.05, 0.6, 0.05), chosen=3)]
+    unlisted = [
+        one((), (0.05, 0.5, 0.3, 0.05, 0.1), chosen=1, listed=2),
+        one((0,), (0.1, 0.2, 0.05, 0.6, 0.05), chosen=3),
+    ]
     assert [p.position for p in found("presence_penalty", (0, 3), *unlisted)] == [1]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def judged(*trials: Trial, noise: float = 1e-6, **more: object) -> Judgement:
     return judge(evidence(*trials, noise=noise, **more), Terms())
 
 
-def result(trial: Trial, **more: object) -> tuple[object, ...]:
+def result(trial: Trial, **more: Any) -> tuple[object, ...]:
     """State, telling tokens, wrong tokens."""
     return judged(trial, **more).tables[0].rows[0][2:]
 
@@ -131,7 +132,9 @@ def test_one_place_of_an_unknown_gap_is_unclear_and_two_that_ignore_the_setting_
     assert result(moved(strange, OTHER))[0] == "UNCLEAR"
 
 
-@pytest.mark.parametrize(("own", "said"), [(3, "as in a request for one token too"), (1, "obeys it there"), (None, "not tried")])
+@pytest.mark.parametrize(
+    ("own", "said"), [(3, "as in a request for one token too"), (1, "obeys it there"), (None, "not tried")]
+)
 def test_where_a_setting_is_ignored_is_held_against_one_token_requests(own: int | None, said: str) -> None:
     """Token 1 of the answer is 3 in place of 1, which the setting must give."""
     requests = () if own is None else (one((*made.PROMPT, 0), own, 1), one(made.PROMPT, 3, 1))

@@ -185,7 +185,7 @@ def test_a_draft_of_fewer_tokens_explains_those_that_it_has() -> None:
 
 def test_noise_of_the_cache_does_not_excuse_a_wrong_value_without_a_list() -> None:
     """A value off by less than the noise of the cache explains, by more than that of rows: with its list, and without."""
-    errors = off(40, {n: 0.2 for n in range(3, 40, 4)})
+    errors = off(40, dict.fromkeys(range(3, 40, 4), 0.2))
     listed = answer(errors)
     bare = [replace(s, token=replace(s.token, alternatives=())) if n == 7 else s for n, s in enumerate(listed.tokens)]
     right = [replace(s, token=replace(s.token, alternatives=())) if n == 8 else s for n, s in enumerate(listed.tokens)]

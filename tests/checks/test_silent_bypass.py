@@ -30,12 +30,18 @@ def test_a_condition_must_be_off_twice_and_the_plain_request_on_afterwards() -> 
 
 
 def test_a_finding_shows_the_requests_of_its_condition() -> None:
-    trials = [("a", replace(OFF, exchange=5)), ("b", replace(ON, exchange=6)), (REPEATED, ON), ("a", replace(OFF, exchange=8))]
+    trials = [
+        ("a", replace(OFF, exchange=5)),
+        ("b", replace(ON, exchange=6)),
+        (REPEATED, ON),
+        ("a", replace(OFF, exchange=8)),
+    ]
     assert judged(*trials).findings[0].exchanges == (5, 8)
 
 
 @pytest.mark.parametrize(
-    ("text", "silent"), [("abc", True), ("abcabcabcabcabc", True), ("a", True), ("", False), ("b", False), ("abd", False)]
+    ("text", "silent"),
+    [("abc", True), ("abcabcabcabcabc", True), ("a", True), ("", False), ("b", False), ("abd", False)],
 )
 def test_a_shorter_answer_is_the_same_text_as_far_as_it_goes(text: str, silent: bool) -> None:
     short = replace(OFF, text=text)

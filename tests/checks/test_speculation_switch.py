@@ -15,7 +15,9 @@ REFUSED = made.answer((), status=400, error="unknown field")
 FIELD: tuple[str, Scalar] = ("speculative.n_max", 0)
 
 
-def judged(switched: Completion, nonsense: Completion = ON, before: Completion = ON, after: Completion = ON) -> Judgement:
+def judged(
+    switched: Completion, nonsense: Completion = ON, before: Completion = ON, after: Completion = ON
+) -> Judgement:
     trials = (Trial("", None, before), Trial(*NONSENSE, nonsense), Trial(*FIELD, switched), Trial("", None, after))
     return judge(Evidence(made.LIVE_ON, trials), Terms())
 

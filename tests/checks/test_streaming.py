@@ -25,9 +25,7 @@ def whole(tokens: Sequence[TokenRecord] = TOKENS) -> Completion:
 
 def stream(tokens: Sequence[TokenRecord] = TOKENS, events: Sequence[int] = (), text: str | None = None) -> Completion:
     answer = made.answer(tokens, sampling=GREEDY, drafted=3, stream=True)
-    return replace(
-        answer, event_tokens=tuple(events) or (1,) * len(tokens), text=answer.text if text is None else text
-    )
+    return replace(answer, event_tokens=tuple(events) or (1,) * len(tokens), text=answer.text if text is None else text)
 
 
 def moved(by: float, at: int | None = None, tokens: Sequence[TokenRecord] = TOKENS) -> tuple[TokenRecord, ...]:
@@ -107,11 +105,15 @@ def test_least_likely_entries_may_be_others_as_likely_and_no_more() -> None:
     assert with_last(-0.3).codes == ("STREAM_DIFFERS",)
 
 
-@pytest.mark.parametrize(("ids", "others"), [((1, 2), (None, None)), ((None, None), (1, 2)), ((None, None), (None, None))])
+@pytest.mark.parametrize(
+    ("ids", "others"), [((1, 2), (None, None)), ((None, None), (1, 2)), ((None, None), (None, None))]
+)
 def test_without_ids_on_either_side_texts_tell_tokens(ids: Sequence[int | None], others: Sequence[int | None]) -> None:
     def named(tokens: Sequence[TokenRecord], names: Sequence[int | None]) -> list[TokenRecord]:
         def bare(token: TokenRecord, name: int | None) -> TokenRecord:
-            listed = tuple(replace(e, id=None) for e in token.alternatives or ()) if name is None else token.alternatives
+            listed = (
+                tuple(replace(e, id=None) for e in token.alternatives or ()) if name is None else token.alternatives
+            )
             return replace(token, id=name, alternatives=listed)
 
         return [bare(t, name) for t, name in zip(tokens, names, strict=True)]
@@ -127,9 +129,7 @@ def test_without_ids_on_either_side_texts_tell_tokens(ids: Sequence[int | None],
 
 
 def test_texts_keep_values_apart_where_there_are_no_ids() -> None:
-    bare = [
-        replace(t, id=None, alternatives=tuple(replace(e, id=None) for e in t.alternatives or ())) for t in TOKENS
-    ]
+    bare = [replace(t, id=None, alternatives=tuple(replace(e, id=None) for e in t.alternatives or ())) for t in TOKENS]
     first = whole(bare)
     assert judged(Pair(first, stream(bare))).verdict is Verdict.PASS
     listed = bare[2].alternatives or ()
@@ -173,7 +173,9 @@ def test_lists_of_one_event_may_be_equal_where_those_of_the_whole_answer_are() -
 
 def test_copied_lists_are_found_in_any_event_of_two_tokens_or_more() -> None:
     def copied(*places: int) -> list[TokenRecord]:
-        return [replace(t, alternatives=TOKENS[places[0]].alternatives) if n in places else t for n, t in enumerate(TOKENS)]
+        return [
+            replace(t, alternatives=TOKENS[places[0]].alternatives) if n in places else t for n, t in enumerate(TOKENS)
+        ]
 
     assert judged(Pair(whole(), stream(copied(0, 1), (2, 1, 1)))).codes == ("COPIED",)
     assert judged(Pair(whole(), stream(copied(2, 3), (1, 1, 2)))).codes == ("COPIED",)

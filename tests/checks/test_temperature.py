@@ -21,7 +21,7 @@ from draftproof.countable.catalogue import servable
 LAW = (0.4, 0.25, 0.2, 0.1, 0.05)
 
 
-def at(law: Sequence[float], temperature: float, top_k: int = 0) -> Law:
+def at(law: Sequence[float] | Law, temperature: float, top_k: int = 0) -> Law:
     kept = np.where(np.arange(len(law)) < (top_k or len(law)), np.log(law), -np.inf)
     hot = np.exp((kept - kept.max()) / temperature)
     return np.asarray(hot / hot.sum())
@@ -29,18 +29,28 @@ def at(law: Sequence[float], temperature: float, top_k: int = 0) -> Law:
 
 def row(law: Sequence[float], listed: int, *, texts: bool = False) -> OracleRow:
     ids = tuple(range(listed)) if not texts else (-1,) * listed
-    return OracleRow(ids, tuple("abcde"[:listed]), tuple(math.log(x) for x in law[:listed]), 2, complete=listed == len(law))
+    return OracleRow(
+        ids, tuple("abcde"[:listed]), tuple(math.log(x) for x in law[:listed]), 2, complete=listed == len(law)
+    )
 
 
 def stream(
-    drawn: float, *, law: Sequence[float] = LAW, top_k: int = 0, n: int = 400, drafted: int = 400, seed: int = 1,
+    drawn: float,
+    *,
+    law: Sequence[float] = LAW,
+    top_k: int = 0,
+    n: int = 400,
+    drafted: int = 400,
+    seed: int = 1,
     names: tuple[str, ...] = (),
 ) -> Stream:
     rng = np.random.default_rng(seed)
     first = rng.choice(len(law), size=n, p=at(law, HOT, top_k))
     later = rng.choice(len(law), size=n, p=at(law, drawn, top_k))
     samples = tuple((int(a), int(b)) for a, b in zip(first, later, strict=True))
-    return Stream(made.PROMPT, Sampling(temperature=HOT, top_k=top_k), tuple(range(n)), samples, drafted, drafted // 3, names)
+    return Stream(
+        made.PROMPT, Sampling(temperature=HOT, top_k=top_k), tuple(range(n)), samples, drafted, drafted // 3, names
+    )
 
 
 def judged(
@@ -59,7 +69,9 @@ def test_a_law_that_is_cut_is_read_from_its_first_tokens(drawn: float, verdict: 
 
 def test_a_cut_that_is_not_clear_tells_nothing() -> None:
     three = row(LAW, 3)
-    assert "no token after the first" in judged(stream(0.7, top_k=3), rows=[three]).summary, "where the cut is, is not listed"
+    assert "no token after the first" in judged(stream(0.7, top_k=3), rows=[three]).summary, (
+        "where the cut is, is not listed"
+    )
     near = (0.4, 0.25, 0.16, 0.14, 0.05)
     assert judged(stream(0.3, law=near, top_k=3, n=3000), rows=[row(near, 4)]).verdict is Verdict.FAIL
     partial = row(LAW, 4)
@@ -75,7 +87,10 @@ def test_tokens_by_text_are_found_by_their_names() -> None:
         renamed = tuple(tuple(number[x] for x in s) for s in plain.samples)
         named = Stream("text", plain.sampling, plain.seeds, renamed, 400, 130, names)
         evidence = Evidence(
-            made.LIVE_ON, 1e-6, "", (named,),
+            made.LIVE_ON,
+            1e-6,
+            "",
+            (named,),
             tuple(PrefixRow(0, p, row(LAW, 5, texts=True)) for p in [(), *((a,) for a in range(5))]),
         )
         assert judge(evidence, Terms()).verdict is verdict
@@ -122,7 +137,9 @@ def test_a_pass_is_of_streams_that_drafted() -> None:
     assert both.verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize(("drafted", "verdict"), [(LEAST_DRAFTED, Verdict.PASS), (LEAST_DRAFTED - 1, Verdict.INCONCLUSIVE)])
+@pytest.mark.parametrize(
+    ("drafted", "verdict"), [(LEAST_DRAFTED, Verdict.PASS), (LEAST_DRAFTED - 1, Verdict.INCONCLUSIVE)]
+)
 def test_enough_must_have_been_drafted(drafted: int, verdict: Verdict) -> None:
     assert judged(stream(HOT, drafted=drafted), rows=[row(LAW, 5)]).verdict is verdict
 

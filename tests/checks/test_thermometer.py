@@ -104,7 +104,9 @@ def test_half_of_the_tokens_at_temperature_one_is_no_temperature() -> None:
 def test_evidence_is_the_mean_of_the_bets_each_less_what_noise_may_give_it(asked: float) -> None:
     """By the docstring, one bet after the other: laws at every temperature of the grid, and mixtures with two of them."""
     noise, seen = 0.05, visits(asked, 12, 9)
-    inverse = sorted({0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 50.0, 1 / asked})
+    inverse = sorted(
+        {0.0, 0.03, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 50.0, 1 / asked}
+    )
     bets = len(inverse) + 6
     wealth = np.zeros(bets)
     for row, counts in seen:

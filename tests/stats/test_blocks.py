@@ -51,7 +51,7 @@ def test_after_a_token_that_the_rule_cannot_give_the_block_begins_anew() -> None
     places: Law = np.zeros((1, 1, sum(LENGTHS) + len(LENGTHS)))
     for end in np.cumsum(np.array(LENGTHS) + 1):
         places[0, 0, end - 2] = 1.0  # the last place before the bonus
-    bets._open[0, ()] = places[0]  # noqa: SLF001
+    bets._open[0, ()] = places[0]
     factor, _ = bets.factors(rows(0, 1), dead)
     np.testing.assert_array_equal(factor, 0.0)
     after = bets.factors(rows(1, 2), relative(1, 2))[0]

@@ -213,12 +213,14 @@ def test_up_to_twelve_cells_every_set_is_tried() -> None:
 def relaxed_by_hand(counts: np.ndarray, p: np.ndarray, error: float) -> float:
     """Cells by rising mass per hit; the least mass that holds s hits, the last cell in part."""
     n = int(counts.sum())
-    cells = sorted(
-        ((p[c, x] * counts[c].sum() / n / counts[c, x], counts[c, x]) for c, x in np.ndindex(counts.shape) if counts[c, x]),
+    cells: list[tuple[float, float]] = sorted(
+        (float(p[c, x] * counts[c].sum() / n / counts[c, x]), float(counts[c, x]))
+        for c, x in np.ndindex(counts.shape)
+        if counts[c, x]
     )
     best = 0.0
     for s in range(n + 1):
-        mass, left = 0.0, s
+        mass, left = 0.0, float(s)
         for per_hit, hits in cells:
             taken = min(left, hits)
             mass, left = mass + taken * per_hit, left - taken

@@ -162,7 +162,9 @@ def test_cells_are_what_their_names_say() -> None:
     log_ratio = np.log(q / p)[0]
     edges = [-2, -1, -0.5, -0.2, 0, 0.2, 0.5, 1, 2]
     assert draft_ratio(rows).tolist() == [[sum(r > e for e in edges) for r in log_ratio]]
-    assert surprise(rows).tolist() == [[3, 4, 5, 6]], "-log p is .69, 1.20, 1.90 and 3.00, the edges are .5, 1, 1.5, 2, 3"
+    assert surprise(rows).tolist() == [[3, 4, 5, 6]], (
+        "-log p is .69, 1.20, 1.90 and 3.00, the edges are .5, 1, 1.5, 2, 3"
+    )
 
 
 def test_a_group_is_as_many_of_the_last_tokens_as_it_says() -> None:

@@ -58,7 +58,9 @@ def test_the_statistic_of_the_exact_test_is_minus_the_log_of_the_splits_probabil
 
 
 def test_a_p_value_is_never_above_one() -> None:
-    tables = [([a, b], [c, d]) for a in range(4) for b in range(4) for c in range(4) for d in range(4) if a + b and c + d]
+    tables = [
+        ([a, b], [c, d]) for a in range(4) for b in range(4) for c in range(4) for d in range(4) if a + b and c + d
+    ]
     assert all(exact(first, second).p_value <= 1.0 for first, second in tables)
 
 
