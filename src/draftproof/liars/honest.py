@@ -6,6 +6,9 @@ from dataclasses import replace
 
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.liars.company import Unhurried
+from draftproof.liars.fronts import openai
+from draftproof.liars.prose import in_prose
+from draftproof.liars.vllm_words import vllm
 from draftproof.liars.liar import DRAFTING, Liar
 from draftproof.server.served import Served
 
@@ -46,5 +49,6 @@ FAMILY: tuple[Liar, ...] = (
     _honest(
         "slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried
     ),
-    _honest("openai", "has OpenAI's routes only", DRAFTING, openai=True),
+    _honest("openai", "has OpenAI's routes only", DRAFTING, front=openai),
+    _honest("vllm", "drafts with a model, and speaks as vLLM does", DRAFTING, front=vllm, served=in_prose),
 )
