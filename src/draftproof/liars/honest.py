@@ -46,6 +46,7 @@ FAMILY: tuple[Liar, ...] = (
     _honest(
         "countable", "serves the countable pair", replace(DRAFTING, draft=DraftModel(n_max=5)), model="countable-8"
     ),
+    _honest("end", "serves a pair that can end its answers", DRAFTING, model="countable-end"),
     _honest(
         "slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried
     ),
