@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from draftproof.liars import company, descriptions, parameters, placeholders, pr
 from draftproof.liars.liar import Liar
 from draftproof.liars.prose import in_prose
 from draftproof.liars.vllm_words import vllm
+from draftproof.server.served import Served
 
 
 def _in_vllm(
@@ -18,8 +19,12 @@ def _in_vllm(
     number: str,
     fails: tuple[str, ...] = (),
     may_fail: Mapping[str, str] = MappingProxyType({}),
+    model: Callable[[Served], Served] = in_prose,
 ) -> Liar:
-    """number: that of the report, with its kind. fails: where they are others than those of the same defect in our own words."""
+    """number: that of the report, with its kind. fails: where they are others than those of the same defect in our own words.
+
+    model: in place of `in_prose`.
+    """
     base = next(liar for liar in family if liar.name == name)
     fails = fails or base.fails
     may = {check: why for check, why in {**base.may_fail, **may_fail}.items() if check not in fails}
@@ -31,9 +36,14 @@ def _in_vllm(
         fails=fails,
         may_fail=may,
         front=vllm,
-        served=in_prose,
+        served=model,
         model="story",
     )
+
+
+def _letters(served: Served) -> Served:
+    """The eight letters of the story, where a bias shows in few samples."""
+    return served
 
 
 _LISTED_ALONE = "a placeholder has the chosen token in its list, so that it is a value beside others"
@@ -51,7 +61,7 @@ FAMILY: tuple[Liar, ...] = (
     _in_vllm(values.FAMILY, "at-temperature", "vllm/issues/9453"),
     _in_vllm(prompts.FAMILY, "echo-overwritten", "vllm/issues/53488"),
     _in_vllm(streams.FAMILY, "stream-last-only", "vllm/pull/37795"),
-    _in_vllm(rules.FAMILY, "lenient", "vllm-ascend/issues/7807"),
+    _in_vllm(rules.FAMILY, "lenient", "vllm-ascend/issues/7807", model=_letters),
     _in_vllm(parameters.FAMILY, "temperature-ignored", "vllm/pull/10198"),
     _in_vllm(parameters.FAMILY, "min-p-ignored", "vllm/issues/42744"),
     _in_vllm(company.FAMILY, "neighbours-seed", "vllm/issues/9441"),
