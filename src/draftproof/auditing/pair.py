@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from draftproof.checks import CHECKS
 from draftproof.checks.same.pair import Recorded
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client.evidence import Sink
+from draftproof.client.locks import one_audit_of, same_server
 from draftproof.client.watch import Observed
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.errors import EvidenceError, UsageError
@@ -107,7 +108,8 @@ def open_pair_of(other: Other, met: Callable[[Facts], None] = lambda _facts: Non
     @contextmanager
     def open_both(config: AuditConfig, *, save: bool) -> Iterator[PairTarget]:
         recorded = None if other.against is None else recorded_in(other.against)
-        with open_live(config, save=save) as first:
+        apart = other.url and not same_server(config.url, other.url)
+        with one_audit_of(other.url) if apart else nullcontext(), open_live(config, save=save) as first:
             second = None
             if other.url:
                 second = LiveTarget(

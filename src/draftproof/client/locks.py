@@ -57,6 +57,11 @@ def one_audit_of(url: str) -> Iterator[None]:
         yield
 
 
+def same_server(one: str, other: str) -> bool:
+    """Whether two URLs name one host and port."""
+    return _server(one) == _server(other)
+
+
 def _server(url: str) -> str:
     parts = urlsplit(url)
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname

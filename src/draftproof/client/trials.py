@@ -28,11 +28,11 @@ _PROMPT = "facade bed"
 _SEED = (1 << 31) + 4096
 """Above every seed that a probe hands out, so that no check meets a seed again."""
 _TOKENS = 6
-_SINGLES = 4
+_SINGLES = 3
 _NOT_WHOLE = (400, 405, 422, 501)
 """What a server says that streams only, and that is asked for a whole answer."""
 _DRAWN, _DRAWN_TOKENS = 8, 16
-_PROMPTS = 64
+_PROMPTS, _DRAWS = 64, 256
 """Prompts per request to a model of a few letters; of others as many as there are slots, so that none waits for long."""
 _LADDER = (1000, 100, 20, 10, 5, 3, 1)
 _SMALL_VOCABULARY = 4096
@@ -243,7 +243,7 @@ class _Trials:
             return
         alone = [_values(self.ask(replace(one, prompt=prompt))[0]) for prompt in prompts]
         if all(map(_agree, together, alone)):
-            self.learn(batch_prompts=most, batch_draws=self._drawn(most))
+            self.learn(batch_prompts=most, batch_draws=self._drawn(_DRAWS if most == _PROMPTS else most))
 
     def _drawn(self, most: int) -> int:
         """How many times one request may hold one prompt without a seed: 1 where the answers are then not all different."""

@@ -30,7 +30,7 @@ def test_evidence_against_an_honest_server_stays_low() -> None:
 
 def test_replay_looks_at_every_token_that_the_judge_did() -> None:
     seen = evidence("the law, by counts")
-    whole = Assessment(LawBook(None, seen.rows, seen.vocabulary, seen.noise), "", seen.noise)
+    whole = Assessment(LawBook(None, seen.rows, seen.vocabulary, seen.noise), "")
     whole.observe(seen.streams)
     later, first = running(seen)
     assert (later.tokens[-1], first.tokens[-1]) == (whole.later.tokens, whole.first.tokens)

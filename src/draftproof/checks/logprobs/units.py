@@ -118,11 +118,17 @@ def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | 
     return best if spread > 2 * tolerance else None
 
 
+def _told(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
+    """`_classify` at the smallest tolerance where a known law keeps it, else at that of the noise."""
+    strictly = _classify(probed, places, FIT)
+    return _classify(probed, places, max(FIT, FIT_NOISE * noise)) if strictly in (None, Law.OTHER) else strictly
+
+
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails if token 1 and later tokens describe different laws, or one that is none of the known; no alpha is spent."""
-    tolerance = max(FIT, FIT_NOISE * evidence.noise)
+    noise = evidence.noise
     probed = [p for p in evidence.probed if p.answer.ok and p.tokens]
-    classes = [(_classify(p, [0], tolerance), _classify(p, range(1, len(p.tokens)), tolerance)) for p in probed]
+    classes = [(_told(p, [0], noise), _told(p, range(1, len(p.tokens)), noise)) for p in probed]
     rows = tuple((_condition(p.answer.ask.sampling), *pair) for p, pair in zip(probed, classes, strict=True))
     first, later = ({pair[i] for pair in classes} - {None} for i in (0, 1))
     mixed = any(a and b and a is not b for a, b in classes)

@@ -195,7 +195,7 @@ def bound(evidence: Evidence, error: float) -> Bound | None:
 def assessed(evidence: Evidence, stream: Stream) -> Assessment:
     """The tokens of a stream held against the laws that were told without speculation."""
     book = LawBook(None, evidence.rows, evidence.vocabulary, evidence.noise)
-    assessment = Assessment(book, "", evidence.noise)
+    assessment = Assessment(book, "")
     assessment.observe([stream])
     return assessment
 

@@ -65,14 +65,13 @@ class Assessment:
 
     book: LawBook
     coupling_rule: str
-    noise: float
     seen: dict[int, int] = field(default_factory=dict)
     coupling: Coupling = field(default_factory=Coupling)
 
     def __post_init__(self) -> None:
         drafts = self.book.known is not None
-        self.later = EProcess(self.book.cells, drafts, self.noise)
-        self.first = EProcess(self.book.cells, drafts, self.noise)
+        self.later = EProcess(self.book.cells, drafts, self.book.noise)
+        self.first = EProcess(self.book.cells, drafts, self.book.noise)
         self.counts: dict[int, dict[Prefix, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
 
     def observe(self, streams: Sequence[Stream]) -> None:

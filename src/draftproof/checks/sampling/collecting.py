@@ -20,7 +20,9 @@ from draftproof.core.probe import MANY_ROWS, Effort, OracleRow, Probe
 
 FIRST_BATCH = 64
 DOUBLING = 512
-"""Batches double up to here; then they grow by a half, so that no audit goes far beyond what it needs."""
+"""Up to here the samples double with each batch, or where only counts can decide, become four times as many; then they grow by a
+half, so that no audit goes far beyond what it needs.
+"""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
@@ -51,16 +53,17 @@ class Evidence:
 
 
 def collect(probe: Probe) -> Evidence:
-    """Samples in batches that double, until the answer is certain or the effort's samples or seconds are spent."""
+    """Samples in growing batches, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
     known = probe.known
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     began, total, noise = time.monotonic(), 0, 0.0
-    for size in _batches(probe):
+    size = FIRST_BATCH if probe.samples is None else probe.samples
+    while True:
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
-        replayed = assessment is None or assessment.coupling.holds or probe.facts.batch_draws == 1
-        _ask_batch(probe, collectors, size, seeded=replayed)
+        replayed = assessment is None or assessment.coupling.holds
+        _ask_batch(probe, collectors, size, seeded=replayed or probe.facts.batch_draws == 1)
         total += size
         streams = [c.stream() for c in collectors]
         if assessment is None:
@@ -69,13 +72,17 @@ def collect(probe: Probe) -> Evidence:
             rows += _oracle_rows(probe, streams, rows)
         book = LawBook(known, rows, probe.facts.vocabulary, noise)
         if assessment is None or known is None:
-            assessment = Assessment(book, probe.facts.coupling, noise)
+            assessment = Assessment(book, probe.facts.coupling)
         assessment.observe(streams)
-        if probe.samples is None and _is_decided(assessment, streams, total, probe.effort):
+        if probe.samples is not None or total >= MOST_SAMPLES[probe.effort]:
             break
-        # The next batch is as large again, or half as large: what would end far beyond the time is not begun.
-        if (time.monotonic() - began) * (1.5 if total >= DOUBLING else 2) > SECONDS[probe.effort]:
+        if _is_decided(assessment, streams, total, probe.effort):
             break
+        least = total // 2 if total >= DOUBLING else total
+        in_time = int(total * (SECONDS[probe.effort] / (time.monotonic() - began) - 1))
+        if in_time < least:  # it would end far beyond the time
+            break
+        size = least if assessment.coupling.holds or total >= DOUBLING else min(3 * total, in_time)
     return Evidence(
         probe.facts.self_reports,
         noise,
@@ -85,17 +92,6 @@ def collect(probe: Probe) -> Evidence:
         tuple(c.stream() for c in collectors),
         tuple(rows),
     )
-
-
-def _batches(probe: Probe) -> Iterator[int]:
-    if probe.samples is not None:
-        yield probe.samples
-        return
-    done, size = 0, FIRST_BATCH
-    while done < MOST_SAMPLES[probe.effort]:
-        yield size
-        done += size
-        size = done if done < DOUBLING else done // 2
 
 
 def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int, *, seeded: bool) -> None:

@@ -33,7 +33,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, "no samples came", missing="answers at temperature 1")
     known = known_model(evidence.known) if evidence.known else None
     book = LawBook(known, evidence.rows, evidence.vocabulary, evidence.noise)
-    assessment = Assessment(book, evidence.coupling, evidence.noise)
+    assessment = Assessment(book, evidence.coupling)
     assessment.observe(evidence.streams)
     bound = assessment.bound(evidence.streams, terms.pass_error)
     found = Findings(evidence, terms, assessment, bound)
@@ -78,7 +78,8 @@ CHECK = Check(
     name="sampling/distribution",
     claim="At temperature above 0 every token, drafted or not, is drawn from the target's law after the request's samplers.",
     blind_to="Contexts, temperatures and drafts that were not sampled; differences below the stated bound.",
-    remedy="Do not sample from this server while it speculates: its text is not the model's. Restart without a draft.",
+    remedy="Do not use text sampled from this server: it is not the model's. Check it again without speculation (no draft model, "
+    "no --spec-type): where that passes, speculation is at fault.",
     aspects=("text",),
     evidence=Evidence,
     collect=collect,

@@ -12,6 +12,7 @@ from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.checks.sampling.streams import drafting_in
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
+from draftproof.stats.sequential import ImpossibleToken
 
 NOISE_LIMIT = 0.2
 """RMS noise in nats above which the e-process's allowance for noise, a first-order one, no longer holds."""
@@ -81,9 +82,8 @@ class Findings:
             text = f"even token 1, which is never speculated, does not follow the law (e-value exp({a.first.max_log_e:.1f}))"
             return self._judgement(Verdict.FAIL, text, "BASELINE")
         if a.later.impossible:
-            some = a.later.impossible[0]
             count = f"{len(a.later.impossible)} of {a.later.tokens} tokens"
-            text = f"{count} are ones that the samplers exclude, such as {self._name(some.token)}"
+            text = f"{count} are ones that the samplers exclude, such as {self._excluded(a.later.impossible[0])}"
             text += f"; {self._rule()}" if a.later.max_log_e >= limit else ""
             return self._judgement(Verdict.FAIL, text, "IMPOSSIBLE")
         if a.later.max_log_e < limit:
@@ -138,17 +138,17 @@ class Findings:
 
     def _tables(self) -> Iterator[Table]:
         """Counts of token 2 beside the law, after the three most frequent first tokens of the first condition."""
-        stream = self.evidence.streams[0]
+        stream, book = self.evidence.streams[0], self.assessment.book
         counted = self.assessment.counts.get(0, {})
         often = sorted(counted, key=lambda prefix: -sum(counted[prefix].values()))[:3]
         rows: list[tuple[str | float | int, ...]] = []
         for prefix in often:
             n = sum(counted[prefix].values())
-            law = self.assessment.book.laws(0, stream, [(prefix, prefix[0])]).p[0]
+            law = book.laws(0, stream, [(prefix, prefix[0])]).p[0]
             rows += [
                 (
-                    self._name(prefix[0]),
-                    self._name(cell),
+                    book.spell(0, stream, (), prefix[0]),
+                    book.name(0, stream, prefix, cell),
                     counted[prefix][cell],
                     counted[prefix][cell] / n,
                     float(law[cell]),
@@ -162,5 +162,15 @@ class Findings:
             title = f"Token 2 after token 1, {len(stream.samples)} seeds, {settings}"
             yield Table(title, ("token 1", "token 2", "count", "frequency", "law"), tuple(rows))
 
-    def _name(self, cell: int) -> str:
-        return getattr(self.assessment.book.known, "alphabet", "")[cell : cell + 1] or f"#{cell}"
+    def _excluded(self, found: ImpossibleToken) -> str:
+        """A token that cannot come, with the tokens before it."""
+        number, prefix = -1 - found.context[0], found.context[1:]
+        book, stream, n = self.assessment.book, self.evidence.streams[number], len(prefix)
+        drawn = next(
+            s[n]
+            for s in stream.samples
+            if s[:n] == prefix and len(s) > n and book.laws(number, stream, [(prefix, s[n])]).x[0] == found.token
+        )
+        before = " ".join(book.spell(number, stream, prefix[:i], x) for i, x in enumerate(prefix))
+        far = book.below(number, stream, prefix, drawn)
+        return f"{book.spell(number, stream, prefix, drawn)} after {before}" + (f" ({far})" if far else "")

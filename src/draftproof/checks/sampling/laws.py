@@ -22,6 +22,12 @@ EDGE = 0.02
 """Which of two tokens top-k keeps is a matter of rounding if they are closer than this (nats), or than 20 times the noise: such
 a context is left out, or its tokens near the edge are taken together."""
 EDGE_NOISE = 20
+LEAST_NOISE = 0.01
+"""What noise a law by the oracle is taken to have at least: what is measured with one request at a time may be none at all, and
+other tokens in the same batch still move a quantised model's values.
+"""
+SLIP, SLIP_EDGE = 0.001, 1.0
+"""By an oracle, a token that top-k excludes by less than SLIP_EDGE nats may come, so seldom: a single one is no proof."""
 
 LOOK_AHEAD = 8000
 """Contexts after which the draft's next step is still worked out, nine times the work of the others."""
@@ -44,7 +50,7 @@ class Laws:
 
     p: float64[n, cells]; q, next_top: the same of the draft and of its top probability after each token, or None; x: int[n].
     `by_id`: cells are token ids. Otherwise they are ranks; the last cell is for the rest (of a law that is not cut) or for
-    the tokens near the edge of top-k, the one before it for tokens that top-k excludes.
+    the tokens near the edge of top-k, the one before it for tokens that top-k excludes without doubt.
     """
 
     p: Law
@@ -68,10 +74,11 @@ class LawBook:
         self, known: KnownModel | None, rows: Sequence[PrefixRow], vocabulary: int | None, noise: float
     ) -> None:
         self.known = known
-        self.edge = max(EDGE, EDGE_NOISE * noise)
         self._rows = {(r.stream, r.prefix): r.row for r in rows}
         complete = bool(rows) and all(r.row.complete for r in rows)
         self.by_id = known is not None or (complete and vocabulary is not None)
+        self.noise = noise if self.by_id else max(noise, LEAST_NOISE)
+        self.edge = max(EDGE, EDGE_NOISE * self.noise)
         widest = max((len(r.row.ids) for r in rows), default=1)
         self.cells = known.vocabulary if known else vocabulary if self.by_id and vocabulary else widest + 2
         self._p: dict[tuple[int, Prefix], Law | None] = {}
@@ -133,7 +140,7 @@ class LawBook:
             clear = self._clear(row, sampling)
             drawn = shape(listed, (), sampling)
             p[:clear] = drawn[:clear]
-            p[-1] = drawn[clear:].sum()
+            p[-1] = max(drawn[clear:].sum(), SLIP)
         elif sampling == Sampling():
             p[: len(listed)] = np.exp(listed)
             p[-1] = max(0.0, 1 - p.sum())
@@ -144,8 +151,41 @@ class LawBook:
 
     def _clear(self, row: OracleRow, sampling: Sampling) -> int:
         """How many tokens of a row top-k keeps without doubt. Those near its edge, in or out, share the last cell."""
-        least = row.logprobs[sampling.top_k - 1] + self.edge
-        return sum(x > least for x in row.logprobs[: sampling.top_k])
+        first_out = row.logprobs[sampling.top_k]
+        return sum(x >= first_out + self.edge for x in row.logprobs[: sampling.top_k])
+
+    def name(self, number: int, stream: Stream, prefix: Prefix, cell: int) -> str:
+        """The token, or the tokens, of a cell after a prefix, in words."""
+        row = self._rows.get((number, prefix))
+        if self.known is not None or row is None:
+            return self.spell(number, stream, prefix, cell)
+        if self.by_id:
+            return repr(row.texts[row.ids.index(cell)]) if cell in row.ids else f"token id {cell}"
+        if cell < min(len(row.texts), self.cells - 2):
+            return repr(row.texts[cell])
+        cut = 0 < stream.sampling.top_k < len(row.ids)
+        return "excluded by top-k" if cell == self.cells - 2 else "at the edge of top-k" if cut else "any other"
+
+    def spell(self, number: int, stream: Stream, prefix: Prefix, token: int) -> str:
+        """A token of a sample, by its text where that is known."""
+        if self.known is not None:
+            return getattr(self.known, "alphabet", "")[token : token + 1] or f"#{token}"
+        row = self._rows.get((number, prefix))
+        if stream.names or (row is not None and token in row.ids):
+            return repr(stream.names[token] if stream.names or row is None else row.texts[row.ids.index(token)])
+        return f"token id {token}"
+
+    def below(self, number: int, stream: Stream, prefix: Prefix, token: int) -> str:
+        """How far a token is from those that top-k keeps, in words; "" where the row does not tell."""
+        row = self._rows.get((number, prefix))
+        top_k = stream.sampling.top_k
+        if row is None or stream.names or not 0 < top_k <= len(row.ids):
+            return ""
+        value = row.logprobs[row.ids.index(token)] if token in row.ids else ceiling(row)
+        least = row.logprobs[top_k - 1]
+        return (
+            f"{'' if token in row.ids else 'at least '}{least - value:.2f} nat below the last that top-k {top_k} keeps"
+        )
 
     def _cell(self, number: int, stream: Stream, prefix: Prefix, token: int) -> int:
         if self.by_id:
@@ -161,7 +201,7 @@ class LawBook:
             return at if at < len(listed) else self.cells - 1
         if at < self._clear(row, stream.sampling):
             return at
-        least = row.logprobs[top_k - 1] - self.edge
+        least = row.logprobs[top_k - 1] - max(self.edge, SLIP_EDGE)
         value = row.logprobs[at] if at < len(listed) else ceiling(row)
         return self.cells - 1 if value >= least else self.cells - 2
 

@@ -44,10 +44,10 @@ def running(evidence: object) -> tuple[Curve, ...]:
             case collecting.Evidence():
                 known = known_model(evidence.known) if evidence.known else None
                 book = LawBook(known, evidence.rows, evidence.vocabulary, evidence.noise)
-                return _replayed(Assessment(book, evidence.coupling, evidence.noise), evidence.streams)
+                return _replayed(Assessment(book, evidence.coupling), evidence.streams)
             case arms.Evidence() if evidence.on is not None:
                 book = LawBook(None, evidence.rows, evidence.vocabulary, evidence.noise)
-                return _replayed(Assessment(book, "", evidence.noise), [evidence.on])
+                return _replayed(Assessment(book, ""), [evidence.on])
             case _:
                 return ()
     except UsageError:  # the folder of the known model is gone
