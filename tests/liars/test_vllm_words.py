@@ -105,10 +105,10 @@ def test_a_stream_has_all_tokens_of_a_block_in_one_event_and_says_the_same(url: 
     *parts, last = events
     whole = asked(url)
     choices = [event["choices"][0] for event in parts]
-    assert sum((c["token_ids"] for c in choices), []) == whole["choices"][0]["token_ids"]
+    assert [i for c in choices for i in c["token_ids"]] == whole["choices"][0]["token_ids"]
     assert "".join(c["text"] for c in choices) == whole["choices"][0]["text"]
     told = [c["logprobs"]["top_logprobs"] for c in choices]
-    assert sum(told, []) == whole["choices"][0]["logprobs"]["top_logprobs"]
+    assert [top for lists in told for top in lists] == whole["choices"][0]["logprobs"]["top_logprobs"]
     assert max(map(len, told)) > 1
     assert (last["choices"], last["usage"], last["metrics"]) == ([], whole["usage"], whole["metrics"])
 
@@ -160,5 +160,7 @@ def test_what_vllm_refuses_is_refused_and_what_it_does_not_know_is_left_out(url:
         asked_of_us(COMPLETIONS, ASKED | {"prompt_logprobs": 1, "stream": True})
     ours = partial(asked_of_us, COMPLETIONS)
     assert "speculative.n_max" not in ours(ASKED | {"speculative.n_max": 0})
-    assert ours(ASKED | {"top_k": -1, "repetition_penalty": 1.5}).items() >= {"top_k": -1, "repeat_penalty": 1.5}.items()
+    assert (
+        ours(ASKED | {"top_k": -1, "repetition_penalty": 1.5}).items() >= {"top_k": -1, "repeat_penalty": 1.5}.items()
+    )
     assert ours(ASKED)["temperature"] == 1.0

@@ -7,9 +7,9 @@ from dataclasses import replace
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.liars.company import Unhurried
 from draftproof.liars.fronts import openai
+from draftproof.liars.liar import DRAFTING, Liar
 from draftproof.liars.prose import in_prose
 from draftproof.liars.vllm_words import vllm
-from draftproof.liars.liar import DRAFTING, Liar
 from draftproof.server.served import Served
 
 NGRAM = Speculation(

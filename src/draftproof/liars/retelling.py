@@ -87,7 +87,9 @@ class Retelling:
             return {"type": "http.request", "body": body, "more_body": False}
 
         ours = {**scope, "path": self._paths.get(path, path) or "/there-is-no-such-route"}
-        await self._app(ours, again, _Sender(send, self._retell, self._join, Telling(path, asked, None, kept=self._kept)))
+        await self._app(
+            ours, again, _Sender(send, self._retell, self._join, Telling(path, asked, None, kept=self._kept))
+        )
 
 
 class _Sender:

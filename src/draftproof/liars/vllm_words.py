@@ -6,7 +6,7 @@ frequency penalties look at the prompt too, and /metrics has no counts by positi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -234,7 +234,7 @@ def _tokens(served: Served, told: Mapping[str, Any]) -> dict[str, Any]:
     return {"count": len(told["tokens"]), "max_model_len": served.context, **told, "token_strs": None}
 
 
-_OF_ITSELF = {
+_OF_ITSELF: Mapping[str, Callable[[Served, Any], Any]] = {
     "/version": lambda _served, _told: {"version": VERSION},
     "/health": lambda _served, _told: "",
     "/v1/models": _models,

@@ -29,6 +29,9 @@ class Endings:
     forced: tuple[Completion, ...] = ()
 
 
+NOTHING = Endings()
+
+
 def collect(probe: Probe, ended: Completion | None) -> Endings:
     """At most `MOST` requests besides the samples that all checks share, none where no answer was ended. `ended`: one that the
     model should have.
@@ -62,5 +65,7 @@ def passed(endings: Endings) -> Iterator[Finding]:
             ids = answer.token_ids or ()
             if token in ids[:-1]:
                 more = len(ids) - 1 - ids.index(token)
-                text = f"{more} tokens come after the end token (id {token}), which ends an answer that it is forced upon"
+                text = (
+                    f"{more} tokens come after the end token (id {token}), which ends an answer that it is forced upon"
+                )
                 yield Finding("END_PASSED", text, (answer.exchange, forced.exchange))

@@ -55,7 +55,7 @@ class Evidence:
     seeded: tuple[Trial, ...] = ()
     again: Completion | None = None
     ended: Completion | None = None
-    endings: Endings = Endings()
+    endings: Endings = endings.NOTHING
 
 
 def collect(probe: Probe) -> Evidence:
