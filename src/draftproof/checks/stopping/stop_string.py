@@ -300,6 +300,7 @@ CHECK = Check(
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes else "this server names no tokens, so that no stop string can be placed",
     examples=(
         Example("ignored", _of(_stopped("cd", _FREE.text, 8, 8, 8, "length")), Verdict.FAIL, ("STOP_PASSED",)),
