@@ -73,34 +73,17 @@ def longer(probe: Probe) -> Prompt:
     return _as_ids(probe, " ".join(ORDINARY))
 
 
-PROSE = (
-    """When the ferry left the harbour that morning, nobody on the quay knew that it would be the last crossing before the storm.
+PROSE = """When the ferry left the harbour that morning, nobody on the quay knew that it would be the last crossing before the storm.
 The captain had checked the engines twice, the mate had counted the passengers, and the cook had begun to peel potatoes. A teacher
 with eleven pupils sat near the bow and explained how the tides follow the moon. Further back two brothers quarrelled about a map.
-""",
-    """Towards noon the wind turned north, and the sea, which had been green and flat, grew dark. The older brother folded the map
+Towards noon the wind turned north, and the sea, which had been green and flat, grew dark. The older brother folded the map
 and put it into his coat. He asked the mate how far it was to the island, and the mate pointed at a thin grey line and said that
-on a good day it took them forty minutes. What happened next was told in many ways. The teacher remembered that
-""",
-)
-"""Two paragraphs whose continuation is open."""
+on a good day it took them forty minutes. What happened next was told in many ways. The teacher remembered that"""
 
 
-def prose(probe: Probe) -> tuple[Prompt, Prompt]:
-    """Two long prompts of ordinary text, 150 tokens and more, of the same length and without a common beginning."""
-    first, second = (" ".join(text.split()) for text in PROSE)
-    return _as_ids(probe, f"{first} {second}"), _as_ids(probe, f"{second} {first}")
-
-
-def beginning(prompt: Prompt) -> Prompt:
-    """The first tokens of a long prompt, up to a place where no block of a cache ends; of a text about two thirds."""
-    if isinstance(prompt, tuple):
-        return prompt[:ODD_PLACE]
-    words = prompt.split(" ")
-    return " ".join(words[: len(words) * 2 // 3])
-
-
-ODD_PLACE = 64 + 37
+def prose(probe: Probe) -> Prompt:
+    """A long prompt of ordinary text, 150 tokens and more, whose continuation is open."""
+    return _as_ids(probe, " ".join(PROSE.split()))
 
 
 def foreign(probe: Probe) -> tuple[Prompt, str, str]:

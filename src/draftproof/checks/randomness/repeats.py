@@ -11,7 +11,6 @@ from scipy import stats
 from draftproof.checks.contexts import after, ceiling
 from draftproof.core.ask import Completion, Prompt
 from draftproof.core.probe import MANY_ROWS, OracleRow, Probe
-from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Cell
 
 CHANCE = 1e-9
@@ -86,28 +85,6 @@ def _differences(repeat: Repeat) -> list[float]:
         for a, b in pairs
         if a.alternatives and b.alternatives and a.logprob is not None and b.logprob is not None
     ]
-
-
-def spread(repeats: Iterable[Repeat]) -> float | None:
-    """RMS difference in nats of all values that both answers list at one place, up to the first token that differs.
-
-    None where there are none.
-    """
-    squares: list[float] = []
-    for r in repeats:
-        place = difference(r.first, r.again)
-        for a, b in list(zip(r.first.tokens, r.again.tokens, strict=False))[: None if place is None else place + 1]:
-            mine, others = _listed(a), _listed(b)
-            squares += [(mine[key] - others[key]) ** 2 for key in mine.keys() & others.keys()]
-    return math.sqrt(math.fsum(squares) / len(squares)) if squares else None
-
-
-def _listed(token: TokenRecord) -> dict[tuple[int | None, str], float]:
-    """The values of a token and of its alternatives; {} for a placeholder, which has none."""
-    if not token.alternatives:
-        return {}
-    entries = [(a.id, a.text, a.logprob) for a in token.alternatives] + [(token.id, token.text, token.logprob)]
-    return {(i, text): x for i, text, x in entries if x is not None and math.isfinite(x)}
 
 
 def needs_noise(repeats: Iterable[Repeat]) -> bool:
