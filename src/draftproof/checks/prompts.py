@@ -73,7 +73,7 @@ def longer(probe: Probe) -> Prompt:
     return _as_ids(probe, " ".join(ORDINARY))
 
 
-PROSE = """When the ferry left the harbour that morning, nobody on the quay knew that it would be the last crossing before the storm.
+PROSE = """When the ferry left the harbour that morning, nobody on the quay knew that it was the last crossing before the storm.
 The captain had checked the engines twice, the mate had counted the passengers, and the cook had begun to peel potatoes. A teacher
 with eleven pupils sat near the bow and explained how the tides follow the moon. Further back two brothers quarrelled about a map.
 Towards noon the wind turned north, and the sea, which had been green and flat, grew dark. The older brother folded the map

@@ -27,9 +27,9 @@ COUPLED_LEAST = 30
 
 
 def option(samples: float) -> str:
-    """`--samples` with at least so many, as a round number with a tenth to spare."""
+    """`--samples` with at least so many, as a round number with a quarter to spare: bounds vary by chance."""
     step = 10 ** max(1, math.floor(math.log10(max(samples, 1.0))) - 1)
-    return f"--samples {math.ceil(1.1 * samples / step) * step}"
+    return f"--samples {math.ceil(1.25 * samples / step) * step}"
 
 
 @dataclass
