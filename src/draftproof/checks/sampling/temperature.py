@@ -175,18 +175,20 @@ class _Laws:
 
     def _listed(self, row: OracleRow | None, stream: Stream) -> tuple[Law, Sequence[int]] | None:
         top_k = stream.sampling.top_k
-        if row is None or not self._is_clear(row, top_k):
+        kept = 0 if row is None else self._clear(row, top_k)
+        if row is None or kept < 2:
             return None
-        kept = top_k or len(row.ids)
         numbers = {name: number for number, name in enumerate(stream.names)}
         tokens = [numbers.get(t, -1) for t in row.texts[:kept]] if stream.names else list(row.ids[:kept])
         return np.array(row.logprobs[:kept]), tokens
 
-    def _is_clear(self, row: OracleRow, top_k: int) -> bool:
-        """Whether it is certain which tokens could come. A token beyond them is left out: those within keep their odds."""
+    def _clear(self, row: OracleRow, top_k: int) -> int:
+        """How many tokens could come without doubt. The others are left out: those within keep their odds."""
         if not top_k:
-            return row.complete
-        return len(row.ids) > top_k and row.logprobs[top_k - 1] - row.logprobs[top_k] >= self._edge
+            return len(row.ids) if row.complete else 0
+        if len(row.ids) <= top_k:
+            return 0
+        return sum(x >= row.logprobs[top_k] + self._edge for x in row.logprobs[:top_k])
 
 
 def _too_wide(reading: Reading) -> bool:
