@@ -28,7 +28,7 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-FIT, FIT_NOISE = 0.02, 8
+FIT, FIT_NOISE, FAR_NOISE = 0.02, 8, 4
 CONDITIONS = common.WARPED
 _HEATED = [sampling for sampling in CONDITIONS if not sampling.top_k]
 
@@ -98,8 +98,12 @@ def _beside(scored: Scored, raw: float, temperature: float) -> Iterator[float]:
         return
 
 
-def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | None:
-    """The one law that fits all values at these places; None if there are no values or the laws cannot be told apart."""
+def _classify(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
+    """The one law that fits all values at these places; None if there are no values or the laws cannot be told apart.
+
+    Values that one law fits as without noise are judged in spite of a large one, where it could not bring the others there.
+    """
+    tolerance = max(FIT, FIT_NOISE * noise)
     gaps: dict[Law, list[float]] = {}
     spread = 0.0
     for n in places:
@@ -113,22 +117,18 @@ def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | 
     if not gaps:
         return None
     best = min(gaps, key=lambda law: max(gaps[law]))
+    if max(gaps[best]) <= FIT and spread > max(2 * FIT, FAR_NOISE * noise):
+        return best
     if max(gaps[best]) > tolerance:
         return Law.OTHER if Law.PROCESSED in gaps else None
     return best if spread > 2 * tolerance else None
-
-
-def _told(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
-    """`_classify` at the smallest tolerance where a known law keeps it, else at that of the noise."""
-    strictly = _classify(probed, places, FIT)
-    return _classify(probed, places, max(FIT, FIT_NOISE * noise)) if strictly in (None, Law.OTHER) else strictly
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails if token 1 and later tokens describe different laws, or one that is none of the known; no alpha is spent."""
     noise = evidence.noise
     probed = [p for p in evidence.probed if p.answer.ok and p.tokens]
-    classes = [(_told(p, [0], noise), _told(p, range(1, len(p.tokens)), noise)) for p in probed]
+    classes = [(_classify(p, [0], noise), _classify(p, range(1, len(p.tokens)), noise)) for p in probed]
     rows = tuple((_condition(p.answer.ask.sampling), *pair) for p, pair in zip(probed, classes, strict=True))
     first, later = ({pair[i] for pair in classes} - {None} for i in (0, 1))
     mixed = any(a and b and a is not b for a, b in classes)
