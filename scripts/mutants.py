@@ -1,6 +1,6 @@
 """Are the examples and tests of the judges sharp? Changes one operator or number at a time and asks whether anything notices.
 
-    python -m scripts.mutants                 # all modules of tests/mutants.toml: about half an hour
+    python -m scripts.mutants                 # all modules of tests/mutants.toml: an hour or more
     python -m scripts.mutants stats/intervals # one of them
     python -m scripts.mutants --list stats/intervals
 
