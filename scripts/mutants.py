@@ -1,10 +1,10 @@
 """Are the examples and tests of the judges sharp? Changes one operator or number at a time and asks whether anything notices.
 
-    python -m scripts.mutants                 # all modules of tests/mutants.toml: about half an hour
+    python -m scripts.mutants                 # all modules of tests/mutants.toml: an hour or more
     python -m scripts.mutants stats/intervals # one of them
     python -m scripts.mutants --list stats/intervals
 
-Of a check only `judge` is changed, with what it calls in its module, and module-wide numbers; of other modules every function.
+Of the checks what a `judge` reaches is changed, in its module or in others, and module-wide numbers; of statistics every function.
 A mutant dies when a check misjudges one of its own examples or a unit test fails. One that lives must be excused in
 tests/mutants.toml, with the reason; an excuse for one that dies or is no more is stale. Exit code 1 for either.
 
