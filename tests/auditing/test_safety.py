@@ -70,3 +70,11 @@ def test_aggregates_need_both_sides() -> None:
     assert table is not None
     assert table.rows == (("perplexity", "temperature 0", 1.0, 8.5),)
     assert aggregates([outcome("x", Verdict.PASS)]) is None
+
+
+def test_a_pass_says_what_it_does_not_promise_and_nothing_else_does() -> None:
+    caution = "logprobs move by up to 0.3 nat"
+    for verdict in (Verdict.PASS, Verdict.INCONCLUSIVE):
+        outcomes = [outcome("logprobs/one", verdict, caution=caution), outcome("logprobs/two", Verdict.PASS)]
+        rows = {row.what: row for row in safe_to_use((ONE, TWO), outcomes)}
+        assert rows[ROWS["logprobs"]].reason.endswith(caution) is (verdict is Verdict.PASS)
