@@ -27,6 +27,9 @@ EXIT_CODES: Mapping[int, str] = {
     INTERRUPTED: "interrupted (Ctrl-C); what was found so far is reported",
 }
 
+_COMPARED = {SOUND: "the same: no difference in what was compared", FAULT: "they differ"}
+"""What these codes mean after a comparison."""
+
 NOT_RUN = "not run: "
 """How the summary of a check begins that was not run because the audit had ended; the reason follows."""
 
@@ -162,6 +165,8 @@ class Report:
             return self.stopped
         if self.exit_code == SOUND and self.accepted:
             return "no fault beyond those that are accepted"
+        if self.exit_code in _COMPARED and all(o.check.startswith("same/") for o in self.outcomes):
+            return _COMPARED[self.exit_code]
         return EXIT_CODES[self.exit_code]
 
     def is_accepted(self, check: str, code: str) -> bool:

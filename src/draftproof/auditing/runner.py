@@ -243,7 +243,7 @@ class Audit:
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=(*notes, *weighed.expired, *weighed.stale),
+            notes=(*notes, *weighed.expired, *weighed.stale, *target.notes),
             accepted=weighed.accepted,
             limits=self.limits,
             continues=self.continues,

@@ -6,7 +6,12 @@ import http.client
 import socket
 import ssl
 
+from draftproof.client.connections import HandshakeSilence
 from draftproof.core.errors import TargetError, Unreachable
+
+
+_NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"}
+"""What the TLS library calls an answer that is none of TLS."""
 
 
 class Failure(Exception):
@@ -23,12 +28,16 @@ class Failure(Exception):
         self.gone = gone
         self.retry = retry
 
-    def error(self, exchange: int) -> TargetError:
+    def error(self, exchange: int | None = None) -> TargetError:
         return (Unreachable if self.gone else TargetError)(self.message, self.remedy, exchange)
 
 
 def no_connection(url: str, error: OSError, waited_s: float) -> Failure:
     """From what `connect` raised."""
+    if isinstance(error, HandshakeSilence) or getattr(error, "reason", None) in _NO_TLS:
+        plain = f"http{url.removeprefix('https')}"
+        message = f"{url} accepts connections and does not speak TLS (https)."
+        return Failure("no TLS", message, f"Is it a server of plain HTTP? Then give {plain}.", gone=True)
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         remedy = "Check http against https, and the certificate (SSL_CERT_FILE names your own authority)."

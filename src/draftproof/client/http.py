@@ -289,6 +289,25 @@ class Http:
         return wait_s
 
 
+def require_listening(url: str, limits: Limits | None = None) -> None:
+    """Opens a connection and closes it, without a request. Raises UsageError for a URL that cannot be, Unreachable."""
+    limits = limits or Limits()
+    connections = Connections(base_url(url), connect_s=limits.connect_s, silence_s=limits.silence_s)
+    try:
+        connections.take()
+    except OSError as error:
+        failure = no_connection(base_url(url), error, limits.connect_s)
+        if not failure.retry:
+            raise failure.error() from error
+        time.sleep(limits.backoff_s)  # a server that is being restarted
+        try:
+            connections.take()
+        except OSError as again:
+            raise no_connection(base_url(url), again, limits.connect_s).error() from again
+    finally:
+        connections.end_all()
+
+
 def _foreign(body: bytes) -> str:
     try:
         body.decode()
