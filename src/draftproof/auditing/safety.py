@@ -75,6 +75,12 @@ _MENDED = {"PLACEHOLDER", "MISSING"}
 """Findings about logprobs that `draftproof gateway` repairs."""
 
 
+def span(least_s: float, most_s: float) -> str:
+    """From one time to another, in words."""
+    least, most = duration(least_s), duration(most_s)
+    return least if least == most else f"{least} to {most.removeprefix('about ')}"
+
+
 def what_to_do(
     checks: Sequence[AnyCheck], outcomes: Iterable[Outcome], facts: Facts | None = None
 ) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from draftproof.auditing.events import (
     SelfTestPassed,
 )
 from draftproof.auditing.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
-from draftproof.auditing.plan import Plan
-from draftproof.auditing.safety import duration
+from draftproof.auditing.plan import PLAN_SPREAD, Plan
+from draftproof.auditing.safety import span
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
@@ -310,5 +310,5 @@ def write_plan(page: Page, plan: Plan) -> None:
     least = plan.seconds_at_least
     time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
     if plan.seconds is not None:
-        time = f", {duration(plan.seconds)} at the server's pace"
+        time = f", {span(plan.seconds, PLAN_SPREAD * plan.seconds)} at the pace of its first answers"
     page.line(f"in all about {plan.requests} requests{time}")
