@@ -172,8 +172,8 @@ class Servers:
     def llama_server(
         self,
         target: Path,
-        *,
         draft: Path | None = None,
+        *,
         types: Sequence[str] = (),
         options: Mapping[str, Option] | None = None,
     ) -> LlamaWheel:
@@ -198,8 +198,8 @@ class StartsLlamaServer(Protocol):
     def __call__(
         self,
         target: Path,
-        *,
         draft: Path | None = ...,
+        *,
         types: Sequence[str] = ...,
         options: Mapping[str, Option] | None = ...,
     ) -> LlamaWheel: ...

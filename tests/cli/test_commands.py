@@ -39,6 +39,7 @@ def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch:
     for module in (draftproof.auditing, draftproof.cli.rejudge, draftproof.cli.explain):
         monkeypatch.setattr(module, "all_checks", lambda: tuple(checks))
     monkeypatch.setattr(draftproof.auditing.live, "open_live", target.open)
+    monkeypatch.setattr(draftproof.auditing, "require_listening", lambda _url: None)
     monkeypatch.chdir(tmp_path)
     return lambda *args, **extra: CliRunner().invoke(cli, [str(a) for a in args], **extra)
 
@@ -123,7 +124,7 @@ def test_dry_run_prints_the_plan_and_asks_no_check(run: Run, target: FakeTarget,
 def test_json_goes_to_standard_output_alone_when_asked(run: Run) -> None:
     result = run("check", URL, "--json", "-")
     assert json.loads(result.stdout)["verdict"] == "pass"
-    assert "logprobs/sound" in result.stderr
+    assert "1 check (-v" in result.stderr
 
 
 def test_json_goes_to_a_file_beside_the_report(run: Run, checks: list[AnyCheck]) -> None:

@@ -63,7 +63,8 @@ def audit(
     draftproof fails its own test (before the first
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
     """
-    if open_target is None:  # what cannot be asked is told before anything that takes long
+    names_nothing = not config.checks and config.resume is None  # all that could still be found wrong with the call
+    if open_target is None and names_nothing:  # told before the checks are loaded, which takes seconds
         require_listening(config.url)
     every = all_checks() if checks is None else tuple(checks)
     earlier = None if config.resume is None else read_earlier(config.resume)
@@ -71,7 +72,10 @@ def audit(
         config = continued(config, earlier)
     if config.seed is None:
         config = replace(config, seed=secrets.randbelow(2**31))
-    running = Audit(config, select(every, config.checks), every, listen, earlier, baseline)
+    chosen = select(every, config.checks)
+    if open_target is None and not names_nothing:
+        require_listening(config.url)
+    running = Audit(config, chosen, every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
         from draftproof.auditing.live import open_live  # with the countable models: takes long too

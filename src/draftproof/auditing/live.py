@@ -136,7 +136,7 @@ def _api_key(name: str | None) -> str:
     key = os.environ.get(name, "")
     if not key:
         raise UsageError(
-            f"The environment variable {name!r} is not set.", "--api-key-env takes a name, not the key itself."
+            f"The environment variable {name!r} is not set.", "--api-key-env (api_key_env=) takes a name, not the key itself."
         )
     return key
 

@@ -91,7 +91,7 @@ def silent(url: str, waited_s: float) -> Failure:
     return Failure(
         f"silence for {waited_s:g} s",
         f"{url} accepted a request and then sent nothing for {waited_s:g} s.",
-        "If the server is merely slow, give it more time with --timeout; otherwise look at its log.",
+        "If the server is merely slow, give it more time with --timeout (timeout= from Python); otherwise look at its log.",
     )
 
 

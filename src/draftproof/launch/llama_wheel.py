@@ -51,8 +51,8 @@ class LlamaWheel(ServerProcess):
     def __init__(
         self,
         model: Path,
-        *,
         draft: Path | None = None,
+        *,
         types: Sequence[str] = (),
         options: Mapping[str, Option] | None = None,
     ) -> None:
