@@ -123,3 +123,9 @@ def test_failure_without_a_code_is_not_covered_by_one() -> None:
     made = report(FAULTY)
     bare = replace(made.outcomes[0], judgement=Judgement(Verdict.FAIL, "without a code"))
     assert "FAIL logprobs/faulty" in complaint(replace(made, outcomes=(bare,)), "logprobs/faulty:PLACEHOLDER")
+
+
+def test_a_draft_may_be_given_by_its_place() -> None:
+    for start in (Servers.llama_server, StartsLlamaServer.__call__, LlamaWheel.__init__):
+        names = [n for n, p in inspect.signature(start).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert names[2:] == ["draft"]

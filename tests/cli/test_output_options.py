@@ -46,7 +46,10 @@ def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("kind", [f.name for f in FORMATS])
 def test_every_format_is_written_by_check_and_rejudge(run: Run, kind: str) -> None:
-    assert run("check", URL, f"--{kind}", "a", "--out", "e.jsonl").exit_code == 1
+    audited = run("check", URL, f"--{kind}", "a", "--out", "e.jsonl")
+    assert audited.exit_code == 1
+    assert audited.stdout.splitlines()[-1].endswith(" written: a")
+    assert " written: a" not in run("check", URL, f"--{kind}", "a", "-q").stdout
     assert Path("a").read_text().startswith(STARTS[kind])
     assert run("rejudge", "e.jsonl", f"--{kind}", "b").exit_code == 1
     assert Path("b").read_text().startswith(STARTS[kind])

@@ -18,7 +18,7 @@ from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import TargetError
 from draftproof.core.verdict import Table
 from draftproof.report.page import Page
-from draftproof.report.terminal import write_facts, write_plan, write_report
+from draftproof.report.terminal import FEW, write_facts, write_plan, write_report
 
 BROKEN = check("randomness/broken", raising(RuntimeError("bug")))
 ALL = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE, BROKEN)
@@ -54,12 +54,12 @@ def test_report_says_what_was_found_and_what_it_means() -> None:
     assert text(run()).splitlines() == [
         "instrument   15 of 15 controls judged as they must be · a sound server fails at most 1 audit in 1,000,000",
         "llama-server b1 · countable-8 · says of speculation: /props none, /slots on",
+        "  pass          logprobs/sound      2 logprobs vary",
         "  FAIL          logprobs/faulty     all 3 logprobs are 0.0",
         "        PLACEHOLDER: 0.0 without alternatives (exchange 1)",
         "  inconclusive  sampling/undecided  no logprob was seen",
+        "  n/a           self_report/absent  the server never claimed this",
         "  ERROR         randomness/broken   the check itself broke: RuntimeError: bug",
-        "  pass          1 check (-v tells what each saw)",
-        "  n/a           1 check (-v tells why)",
         "",
         "The same tokens, as reported and as one-token answers have them",
         "  aggregate     sampled at     reported   true",
@@ -133,6 +133,17 @@ def test_a_fault_gets_most_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch)
     assert sum("word word" in line for line in out.splitlines()) <= 5
 
 
+def test_of_many_checks_those_that_passed_or_do_not_apply_are_counted() -> None:
+    many = [replace(SOUND, name=f"logprobs/sound_{n}") for n in range(FEW)]
+    out = text(run([*many, *ALL]))
+    assert "logprobs/sound" not in out.partition("Safe to use?")[0]
+    assert "  pass          11 checks (-v tells what each saw)\n" in out
+    assert "  n/a           1 check (-v tells why)\n" in out
+    for told in ("logprobs/faulty", "sampling/undecided", "randomness/broken"):
+        assert told in out
+    assert "logprobs/sound_3" in text(run([*many, *ALL]), 1)
+
+
 def test_checks_that_were_not_run_are_told_in_one_line() -> None:
     stopping = check("a/b", raising(KeyboardInterrupt()))
     out = text(run([stopping, SOUND, FAULTY, UNDECIDED]))
@@ -188,6 +199,13 @@ def test_known_model_is_named_beside_the_file() -> None:
     write_facts(Page(file), facts, 1)
     assert "· countable-8 (target.gguf) ·" in file.getvalue()
     assert "/props speculative.types: none" in file.getvalue()
+
+
+def test_a_comparison_ends_in_its_own_words() -> None:
+    same = run([replace(SOUND, name="same/logprobs", aspects=())])
+    assert "exit 0 (the same: no difference in what was compared)" in text(same)
+    differ = run([replace(FAULTY, name="same/logprobs", aspects=())])
+    assert "exit 1 (they differ)" in text(differ)
 
 
 def test_stopped_audit_says_why() -> None:

@@ -34,13 +34,15 @@ class Failure(Exception):
 
 def no_connection(url: str, error: OSError, waited_s: float) -> Failure:
     """From what `connect` raised."""
+    plain = f"http{url.removeprefix('https')}"
     if isinstance(error, HandshakeSilence) or getattr(error, "reason", None) in _NO_TLS:
-        plain = f"http{url.removeprefix('https')}"
         message = f"{url} accepts connections and does not speak TLS (https)."
         return Failure("no TLS", message, f"Is it a server of plain HTTP? Then give {plain}.", gone=True)
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
-        remedy = "Check http against https, and the certificate (SSL_CERT_FILE names your own authority)."
+        remedy = f"Is it a server of plain HTTP? Then give {plain}. Else look at its log."
+        if isinstance(error, ssl.SSLCertVerificationError):
+            remedy = "Check its certificate (SSL_CERT_FILE names your own authority)."
         return Failure(f"TLS: {reason}", f"The TLS handshake with {url} failed ({reason}).", remedy, gone=True)
     if isinstance(error, socket.gaierror):
         reason = error.strerror or str(error)

@@ -36,6 +36,8 @@ LABELS = {
 _LABEL_WIDTH = max(len(word) for word, _ in LABELS.values())
 _ANSWERS = {Answer.YES: "green", Answer.NO: "bold red", Answer.UNKNOWN: "yellow"}
 _TROUBLE = {Verdict.FAIL, Verdict.ERROR}
+FEW = 10
+"""Of so many checks each is told, of more only those that did not pass."""
 _FOLDED = {Verdict.PASS: "what each saw", Verdict.NOT_APPLICABLE: "why"}
 """Verdicts that are only counted where nobody asks for more, and what -v tells of them."""
 _LARGE = 3_000_000
@@ -64,7 +66,7 @@ class TerminalReporter:
                 write_outcome(self._page, event.outcome, self._names, self._verbosity)
             case AuditFinished():
                 if self._verbosity == 0:
-                    write_folded(self._page, event.report.outcomes)
+                    write_counted(self._page, [o for o in event.report.outcomes if not self._is_told(o)])
                 write_summary(self._page, event.report, self._verbosity)
             case _:
                 pass
@@ -73,7 +75,8 @@ class TerminalReporter:
         """Whether a check has lines of its own, and is not only counted."""
         if self._verbosity < 0:
             return outcome.verdict in _TROUBLE
-        return self._verbosity > 0 or not (outcome.verdict in _FOLDED or outcome.not_run)
+        counted = outcome.verdict in _FOLDED and len(self._names) > FEW
+        return self._verbosity > 0 or not (counted or outcome.not_run)
 
     def _instrument(self, controls: int) -> None:
         chance = "" if self._alpha is None else f" · a sound server fails at most 1 audit in {1 / self._alpha:,.0f}"
@@ -128,12 +131,15 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
     judgement = outcome.judgement
     if verbosity < 0:
         word, style = LABELS[judgement.verdict]
-        page.short((f"{word} ", style), f"{outcome.check}: {judgement.summary}")
-        return
+        if page.wraps:
+            page.short((f"{word} ", style), f"{outcome.check}: {judgement.summary}")
+            return
     name_width = max(map(len, [*names, outcome.check]))
     page.entry(
         LABELS[judgement.verdict], outcome.check, judgement.summary, name_width=name_width, label_width=_LABEL_WIDTH
     )
+    if verbosity < 0:
+        return
     told = [f for f in judgement.findings if verbosity > 0 or f.text not in judgement.summary]
     most = len(told) if verbosity > 0 else 1 if judgement.verdict in _TROUBLE else 0
     more = f", and {len(told) - most} more (-v)" if len(told) > most else ""
@@ -145,8 +151,8 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
         page.line(f"requests: {outcome.requests}, in {outcome.elapsed_s:.2f} s", indent=8)
 
 
-def write_folded(page: Page, outcomes: Sequence[Outcome]) -> None:
-    """The checks that had no line of their own, counted."""
+def write_counted(page: Page, outcomes: Sequence[Outcome]) -> None:
+    """Checks that had no line of their own, by verdict."""
     for verdict, more in _FOLDED.items():
         if some := sum(o.verdict is verdict for o in outcomes):
             _counted(page, verdict, f"{_checks(some)} (-v tells {more})")
