@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder
 from draftproof.core.errors import BudgetSpent, UsageError
 from draftproof.core.verdict import Judgement, Verdict
-from draftproof.testing import assert_sound
+from draftproof.launch.llama_wheel import LlamaWheel
+from draftproof.testing import Servers, StartsLlamaServer, assert_sound
 
 PLACEHOLDER = replace(FAULTY, name="logprobs/placeholder")
 BROKEN = check("a/broken", raising(ZeroDivisionError("1/0")))

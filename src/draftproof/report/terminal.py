@@ -227,7 +227,7 @@ def _safety(page: Page, report: Report) -> None:
         (page.line if len(lead + answer + reason) + 2 > page.width else page.short)(*parts)
 
 
-_REASON = 80
+_REASON = 100
 """Characters of a reason where lines do not end."""
 
 
