@@ -123,7 +123,9 @@ def countable(_: Path, rounds: int) -> None:
 
 
 def logprobs(model: Path, rounds: int) -> None:
-    """The cost is that of the speculated text, told first, and of one plain decoding of what was drafted."""
+    """The cost of re-scoring is that of the speculated text, told first, and of one plain decoding of what was drafted; without a
+    seed answers are made token by token.
+    """
     with llama(model, types=["ngram-mod"], options=NGRAM) as server, llama(model) as plain:
         one, other = Side(server.url, [server.pid]), Side(plain.url, [plain.pid])
         for name, prompt in PROMPTS.items():
@@ -140,14 +142,15 @@ def logprobs(model: Path, rounds: int) -> None:
         ):
             through, past = Side(url, [pid, server.pid]), Side(plain.url, [plain.pid])
             for name, prompt in PROMPTS.items():
+                for seed in (-1, 1) if lanes == 1 else (1,):
 
-                def ask(side: Side, *, prompt: str = prompt) -> object:
-                    return side.ask(prompt=prompt, n_predict=TOKENS, n_probs=10)
+                    def ask(side: Side, *, prompt: str = prompt, seed: int = seed) -> bytes:
+                        return side.ask(prompt=prompt, n_predict=TOKENS, n_probs=10, seed=seed)
 
-                made = json.loads(through.ask(prompt=prompt, n_predict=TOKENS, n_probs=10))
-                again = sum(b - a + 1 for one in made["draftproof"].get("answers", []) for a, b in one["rescored"])
-                label = f"logprobs, {name}, {lanes} lanes, {again} of {TOKENS} re-scored"
-                told(label, paired(rounds, through, past, ask))
+                    made = json.loads(ask(through))["draftproof"]
+                    again = sum(b - a + 1 for one in made.get("answers", []) for a, b in one["rescored"])
+                    how = f"{again} of {TOKENS} re-scored, {lanes} lanes" if again else "made token by token"
+                    told(f"logprobs, {name}, {how}", paired(rounds, through, past, ask))
 
 
 def crowd(_: Path, rounds: int) -> None:

@@ -3,10 +3,10 @@
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
-head; or a GGUF file, which also drafts for itself, and is audited with fewer checks. After a colon, modes by commas:
-`pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for
-`sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code
-than 0.
+head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, which also drafts for itself, and is audited with fewer
+checks. After a colon, modes by commas: `pair:match,mixed`. A row for each audit: its exit code, how many checks passed or do not
+apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends
+with another exit code than 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from draftproof.countable.files import write_pair
 from draftproof.launch.own_server import OwnServer
 
 PAIR = "pair"
-HEAD = Path(__file__).parent.parent / "tests" / "data" / "countable-independent" / "mtp-hy_v3.gguf"
+_DATA = Path(__file__).parent.parent / "tests" / "data" / "countable-independent"
+HEAD = _DATA / "mtp-hy_v3.gguf"
+EAGLE = (_DATA / "eagle-target.gguf", _DATA / "eagle-draft.gguf")
 ALWAYS = ("--no-spec-adaptive",)
 MOD = ("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 1, "--spec-ngram-mod-n-max", 8)
 LARGE, SAMPLES = 2**20, 640
@@ -74,6 +76,11 @@ MODES: Mapping[str, Mode] = {
 }
 HEADED: Mapping[str, Mode] = {"mtp": Mode(("--spec-type", "draft-mtp", *ALWAYS))}
 """For a model with a prediction head."""
+EAGLED: Mapping[str, Mode] = {
+    "eagle3": Mode(("--spec-type", "draft-eagle3", *ALWAYS), draft=True),
+    "eagle3 mixed": Mode(("--spec-type", "ngram-simple,draft-eagle3", *lookup("simple")[2:]), draft=True),
+}
+"""For a model with an EAGLE-3 draft."""
 
 
 def served(mode: Mode, model: Path, draft: Path) -> OwnServer:
@@ -116,11 +123,11 @@ def audits(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Path, Path
     """What is to be audited: a model's name, its file and its draft's, and a mode with its name."""
     for given in names:
         name, _, chosen = given.partition(":")
-        modes = HEADED if name == "mtp" else MODES
+        modes = {"mtp": HEADED, "eagle3": EAGLED}.get(name, MODES)
         if name == PAIR:
             target, draft, _ = write_pair(folder, force=True)
         else:
-            target = draft = HEAD if name == "mtp" else Path(name)
+            target, draft = {"mtp": (HEAD, HEAD), "eagle3": EAGLE}.get(name, (Path(name), Path(name)))
         for title in chosen.split(",") if chosen else modes:
             yield Path(name).stem, target, draft, title, modes[title]
 
@@ -145,4 +152,4 @@ def main(effort: Effort, names: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     given = sys.argv[1:] or [Effort.QUICK.value]
-    sys.exit(main(Effort(given[0]), given[1:] or [PAIR, "mtp"]))
+    sys.exit(main(Effort(given[0]), given[1:] or [PAIR, "mtp", "eagle3"]))

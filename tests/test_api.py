@@ -67,7 +67,7 @@ def test_options_that_cannot_be_are_named() -> None:
         audit(URL, expect_speculation="maybe")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="No check is called 'logprobs/placeholders'"):
         audit(URL, checks="logprobs/placeholders")
-    with pytest.raises(UsageError, match="budget: 'lots' is not understood. Write it as budget="):
+    with pytest.raises(UsageError, match=r"budget: 'lots' is not understood\. Write it as budget="):
         audit(URL, budget="lots")
 
 

@@ -8,8 +8,9 @@ from tests.fakes import FACTS, SOUND, check, seeing
 from draftproof.auditing import all_checks
 from draftproof.auditing.aggregates import aggregates
 from draftproof.auditing.outcome import Answer, Outcome, Safety
-from draftproof.auditing.safety import ROWS, safe_to_use, span, what_to_do
+from draftproof.auditing.safety import GATEWAY_DIALECTS, ROWS, safe_to_use, span, what_to_do
 from draftproof.checks.check import AnyCheck, Terms
+from draftproof.client.dialects import DIALECTS
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
 ONE = check("logprobs/one", seeing(), aspects=("logprobs", "text"))
@@ -80,7 +81,7 @@ def test_a_server_without_logprobs_of_drafted_tokens_is_told_of_the_gateway_firs
     first, *rest = what_to_do((ONE, TWO), [lost], facts)
     assert "draftproof gateway --upstream http://10.0.0.1:8080" in first
     assert rest == [ONE.remedy]
-    for other in (replace(facts, dialect="vllm"), None):
+    for other in (replace(facts, dialect="ollama"), None):
         assert what_to_do((ONE, TWO), [lost], other) == (ONE.remedy,)
     wrong = outcome(ONE.name, Verdict.FAIL, findings=(Finding("CORRUPT", "-3"),))
     assert what_to_do((ONE, TWO), [wrong], facts) == (ONE.remedy,)
@@ -114,3 +115,7 @@ def test_a_brief_reason_counts_passes_and_names_what_fits() -> None:
 )
 def test_a_span_of_time_in_words(least_s: float, most_s: float, told: str) -> None:
     assert span(least_s, most_s) == told
+
+
+def test_the_gateway_is_named_for_servers_that_there_are() -> None:
+    assert {d.name for d in DIALECTS} >= GATEWAY_DIALECTS

@@ -183,7 +183,8 @@ def test_a_constant_among_small_deviations_is_named() -> None:
     made_of = Rescored(made.answer([s.token for s in wrong], drafted=9, accepted=2), tuple(wrong))
     judgement = judged(made_of)
     assert judgement.codes == ("PLACEHOLDER",)
-    assert "12 of the " in judgement.summary and "are 0.0" in judgement.summary
+    assert "12 of the " in judgement.summary
+    assert "are 0.0" in judgement.summary
 
 
 def test_a_constant_in_a_minority_explains_nothing() -> None:

@@ -81,8 +81,12 @@ def test_laws_that_lie_within_the_tolerance_of_each_other_cannot_be_told_apart()
     assert judged(of(Law.RAW, Sampling(temperature=1.02))).verdict is Verdict.INCONCLUSIVE
     assert judged(of(Law.RAW, Sampling(temperature=1.3))).verdict is Verdict.PASS
     assert judged(of(Law.RAW, NEUTRAL)).verdict is Verdict.INCONCLUSIVE
-    assert judged(of(Law.RAW, CUT), noise=0.0175).verdict is Verdict.PASS
-    assert judged(of(Law.RAW, CUT), noise=0.0185).verdict is Verdict.INCONCLUSIVE
+    assert judged(of(Law.RAW, CUT, 0.03), noise=0.0175).verdict is Verdict.PASS
+    assert judged(of(Law.RAW, CUT, 0.03), noise=0.0185).verdict is Verdict.INCONCLUSIVE
+
+
+def test_values_that_fit_in_spite_of_noise_tell_the_law() -> None:
+    assert judged(of(Law.RAW, CUT), noise=0.5).verdict is Verdict.PASS
 
 
 def test_a_cut_row_tells_the_raw_law_only_unless_top_k_cuts_shorter() -> None:

@@ -277,7 +277,9 @@ def test_explain_knows_the_nearest_code(run: Run) -> None:
     assert "Did you mean PLACEHOLDER" in result.stderr
 
 
-def test_refused_port_is_told_before_controls_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_port_is_told_before_controls_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(draftproof.auditing, "all_checks", lambda: pytest.fail("checks were loaded"))
     result = CliRunner().invoke(cli, ["check", URL])
@@ -295,6 +297,8 @@ def test_refused_port_of_a_comparison_is_told_too(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("module", ["draftproof.cli.check", "draftproof.cli.compare"])
 def test_help_and_refusals_need_no_check(module: str) -> None:
-    loaded = f"import {module}, sys; print([m for m in sys.modules if m in ('scipy.stats', 'draftproof.checks.builtin')])"
+    loaded = (
+        f"import {module}, sys; print([m for m in sys.modules if m in ('scipy.stats', 'draftproof.checks.builtin')])"
+    )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -22,6 +22,7 @@ from draftproof.countable.files import write_pair
 from draftproof.launch.own_server import OwnServer
 
 OTHER = Path(__file__).parent.parent / "data" / "countable-independent" / "mtp-hy_v3-v10.gguf"
+EAGLE = OTHER.with_name("eagle-draft.gguf")
 COMMAND = [sys.executable, "-c", "from draftproof.cli.main import main; main()", "serve"]
 
 
@@ -149,6 +150,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["-m", "target.gguf", "-md", str(OTHER)], "The draft model has 10 tokens, the target 8."),
         (["-m", "target.gguf", "--spec-type", "draft-mtp"], "has no prediction head"),
         (["-m", "target.gguf", "--spec-type", "draft-simple"], "Name one with -md."),
+        (["-m", "target.gguf", "--spec-type", "draft-eagle3"], "Name one with -md."),
+        (["-m", "target.gguf", "-md", "draft.gguf", "--spec-type", "draft-eagle3"], "is no EAGLE-3 draft"),
+        (
+            ["-m", "target.gguf", "-md", str(EAGLE), "--spec-type", "draft-eagle3"],
+            "reads the layers 1, 2, 3 of its target",
+        ),
+        (["-m", "target.gguf", "-md", str(EAGLE)], "--spec-type draft-eagle3"),
+        (["-m", "target.gguf", "-md", str(EAGLE), "--spec-type", "draft-eagle3,draft-simple"], "Choose one of them"),
+        (["-m", "target.gguf", "-md", str(EAGLE), "--spec-type", "draft-eagle3,draft-mtp"], "Choose one of them"),
         (["-m", "target.gguf", "-ctk", "f7"], 'no cache type "f7"'),
         (["-m", "target.gguf", "-c", "100000000000"], "expected at most 2147418112"),
     ],

@@ -329,7 +329,9 @@ def native_body() -> bytes:
 
 def test_https_on_a_port_of_plain_http_that_waits_names_the_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HANDSHAKE_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and waits for the end of a line as many servers do
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as listening:  # accepts, and waits for the end of a line as many servers do
         port = listening.getsockname()[1]
         with pytest.raises(Unreachable, match="does not speak TLS") as caught:
             require_listening(f"https://127.0.0.1:{port}")

@@ -118,11 +118,15 @@ REASONS = (
 ON_PURPOSE: Mapping[str, str] = {
     "the text of a seed": "Random numbers come from another generator, keyed by seed and position: the same law, other texts.",
     "a seeded answer in company, or with another drafter": (
-        "The same tokens as alone with `speculative.rule: match` and with n-gram drafters; with a draft model the default rule "
-        "keeps the law, and the text depends on the draft's length."
+        "The same tokens as alone with `speculative.rule: match`, with n-gram drafters and with `draft-eagle3`; with a draft model "
+        "the default rule keeps the law, and the text depends on the draft's length."
     ),
     "`echo`, `max_tokens: 0`": "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token.",
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
+    "`draft-eagle3`": (
+        "The same drafts. A target whose layers libllama does not show is refused at start-up; llama-server's process ends at "
+        "the first request."
+    ),
     "prompts in the cache": (
         "A prompt that is asked again is not read at all: the logits after it are kept (llama-server reads its last token "
         "again, alone, which may change their last bits). The first answered token is never a drafted one, so that a seeded "

@@ -95,6 +95,21 @@ def test_a_stream_tells_the_same_token_by_token(gateway: httpx2.Client, path: st
     assert answer.text.endswith("data: [DONE]\n\n") is (path != "/completion")
 
 
+@pytest.mark.parametrize("path", ["/completion", "/v1/completions"])
+def test_a_token_is_told_before_the_next_ones_are_made(path: str) -> None:
+    ask = {**ROUTES[path], "stream": True}
+    with (
+        FakeServer(Faults(step_s=0.05)) as server,
+        Background([server.url]) as made,
+        httpx2.stream("POST", made.url + path, json=ask) as answer,
+    ):
+        parts = answer.iter_text()
+        text = next(parts)
+        assert server.seen.sent < 12
+        text += "".join(parts)
+    assert len([e for event in events(text) for e in entries(event)]) == 12
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

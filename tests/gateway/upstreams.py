@@ -93,9 +93,10 @@ class FakeServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def start(self) -> None:
-        routes = [
+    def routes(self) -> list[Route]:
+        return [
             Route("/health", self._health),
+            Route("/v1/models", self._models),
             Route("/props", self._props),
             Route("/slots", self._slots),
             Route("/tokenize", self._tokenize, methods=["POST"]),
@@ -105,12 +106,16 @@ class FakeServer:
             Route("/v1/chat/completions", self._openai, methods=["POST"]),
             Route("/{path:path}", self._echo, methods=["GET", "POST", "DELETE"]),
         ]
+
+    def start(self) -> None:
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self._port))
         listening.listen(256)
         self._port = listening.getsockname()[1]
-        config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            Starlette(routes=self.routes()), log_config=None, lifespan="off", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]}, daemon=True)
         self._thread.start()
@@ -142,6 +147,9 @@ class FakeServer:
 
     async def _health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
+
+    async def _models(self, _: Request) -> Response:
+        return JSONResponse({"data": [{"id": "letters", "owned_by": "llamacpp"}]})
 
     async def _props(self, _: Request) -> Response:
         params = {"speculative.types": "none", "temperature": 0.8}

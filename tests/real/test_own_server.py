@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches.own_modes import HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
+from benches.own_modes import EAGLE, EAGLED, HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
 from click.testing import CliRunner
 from tests.engine.libllama.models import smollm2
 
@@ -54,6 +54,11 @@ def test_it_is_sound_where_the_models_own_head_drafts(mode: str, tmp_path: Path)
     assert drafted(sound(HEADED[mode], HEAD, HEAD, tmp_path))
 
 
+@pytest.mark.parametrize("mode", EAGLED)
+def test_it_is_sound_where_an_eagle3_draft_drafts(mode: str, tmp_path: Path) -> None:
+    assert drafted(sound(EAGLED[mode], *EAGLE, tmp_path))
+
+
 slow = pytest.mark.skipif(not os.environ.get("DRAFTPROOF_SLOW"), reason="takes minutes; set DRAFTPROOF_SLOW=1")
 
 
@@ -71,6 +76,14 @@ def test_it_is_sound_at_the_deepest(mode: str, pair: tuple[Path, Path], tmp_path
 @pytest.mark.parametrize("mode", HEADED)
 def test_so_is_the_models_own_head(mode: str, tmp_path: Path) -> None:
     sound(HEADED[mode], HEAD, HEAD, tmp_path, Effort.DEEP)
+
+
+@slow
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", EAGLED)
+def test_so_is_an_eagle3_draft(mode: str, tmp_path: Path) -> None:
+    sound(EAGLED[mode], *EAGLE, tmp_path, Effort.DEEP)
 
 
 ALWAYS = '{"speculative.adaptive": false}'

@@ -7,7 +7,15 @@ import time
 import pytest
 from tests.fakes import FACTS
 
-from draftproof.auditing.events import CheckFinished, CheckStarted, Event, FactsGathered, PlanMade, Progressed, SelfTestPassed
+from draftproof.auditing.events import (
+    CheckFinished,
+    CheckStarted,
+    Event,
+    FactsGathered,
+    PlanMade,
+    Progressed,
+    SelfTestPassed,
+)
 from draftproof.auditing.outcome import Outcome
 from draftproof.auditing.plan import Plan, Planned
 from draftproof.checks.check import Terms

@@ -87,9 +87,7 @@ def test_quiet_report_has_faults_and_the_last_line() -> None:
 
 
 def test_quiet_report_has_one_line_per_failed_check_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged_long = replace(
-        run([FAULTY]), outcomes=tuple(_with_summary(o, "long " * 60) for o in run([FAULTY]).outcomes)
-    )
+    judged_long = replace(run([FAULTY]), outcomes=tuple(_with_summary(o, "long " * 60) for o in run([FAULTY]).outcomes))
     lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(judged_long, 80, monkeypatch, -1)).splitlines()
     assert [line.split()[0] for line in lines] == ["FAIL", "exit", "draftproof"]
     assert len(lines[0]) == 80
@@ -121,7 +119,7 @@ def test_answers_and_reasons_stay_on_one_line_at_80_columns(monkeypatch: pytest.
 def test_after_what_is_safe_come_only_what_to_do_and_the_exit_line() -> None:
     report = replace(run(), notes=("a note",), limits=(Limit("a limit", "its effect"),), continues=("before.gz",))
     before, _, after = text(report).partition("Safe to use?\n")
-    assert "a note" in before and "a limit" in before and "continues before.gz" in before
+    assert all(told in before for told in ("a note", "a limit", "continues before.gz"))
     rest = [line for line in after.splitlines() if not line.startswith("  ")]
     assert [line.split(" ")[0] for line in rest] == ["What", "", "exit"]
 

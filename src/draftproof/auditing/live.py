@@ -43,7 +43,9 @@ class LiveTarget:
     ) -> None:
         self.evidence_path = evidence_path
         moved = sink.displaced if isinstance(sink, JsonLinesSink) else None
-        self.notes = () if moved is None else (f"What was in {evidence_path} before is in {moved} now.",)
+        self.notes: tuple[str, ...] = (
+            () if moved is None else (f"What was in {evidence_path} before is in {moved} now.",)
+        )
         self._earlier = earlier
         self._config = config
         self.sink = sink
@@ -136,7 +138,8 @@ def _api_key(name: str | None) -> str:
     key = os.environ.get(name, "")
     if not key:
         raise UsageError(
-            f"The environment variable {name!r} is not set.", "--api-key-env (api_key_env=) takes a name, not the key itself."
+            f"The environment variable {name!r} is not set.",
+            "--api-key-env (api_key_env=) takes a name, not the key itself.",
         )
     return key
 

@@ -134,7 +134,10 @@ def continued(config: AuditConfig, earlier: Earlier) -> AuditConfig:
     """What to do now: as then, with the effort and the limits of now. Raises UsageError for what cannot go together."""
     then = earlier.config
     if config.out is not None and config.out.resolve() == earlier.path.resolve():
-        raise UsageError("The evidence file to write (--out) is the one to resume from.", "Name another one: it will hold what both audits found.")
+        raise UsageError(
+            "The evidence file to write (--out) is the one to resume from.",
+            "Name another one: it will hold what both audits found.",
+        )
     if config.seed not in (None, then.seed):
         raise UsageError(f"The audit to resume had the seed {then.seed}.", "Leave the seed out.")
     efforts = list(Effort)

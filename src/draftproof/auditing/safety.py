@@ -68,8 +68,8 @@ def duration(seconds: float) -> str:
     return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-GATEWAY_DIALECT = "llama_server"
-"""Whose answers the gateway can mend: it needs token ids beside the logprobs."""
+GATEWAY_DIALECTS = {"llama_server", "vllm", "sglang"}
+"""Servers whose answers the gateway can mend."""
 
 _MENDED = {"PLACEHOLDER", "MISSING"}
 """Findings about logprobs that `draftproof gateway` repairs."""
@@ -81,9 +81,7 @@ def span(least_s: float, most_s: float) -> str:
     return least if least == most else f"{least} to {most.removeprefix('about ')}"
 
 
-def what_to_do(
-    checks: Sequence[AnyCheck], outcomes: Iterable[Outcome], facts: Facts | None = None
-) -> tuple[str, ...]:
+def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome], facts: Facts | None = None) -> tuple[str, ...]:
     """The remedies of the failing checks, then what the inconclusive ones lack; each said once, and none that another failure
     makes pointless. `facts` of the server let it name the repair that leaves the server as it is.
     """
@@ -106,14 +104,15 @@ def what_to_do(
 
 
 def _repair(outcomes: Sequence[Outcome], facts: Facts | None) -> list[str]:
-    """How to keep a server whose drafted tokens have no logprobs: the gateway asks llama-server for each of them."""
+    """How to keep a server whose drafted tokens have no logprobs: the gateway asks it for them."""
     lost = any(
         o.verdict is Verdict.FAIL and o.check.startswith("logprobs/") and _MENDED.intersection(o.judgement.codes)
         for o in outcomes
     )
-    if not lost or facts is None or facts.dialect != GATEWAY_DIALECT:
+    if not lost or facts is None or facts.dialect not in GATEWAY_DIALECTS:
         return []
-    return [
+    gateway = (
         f"To keep this server and have true logprobs: draftproof gateway --upstream {facts.url} (needs the extra 'gateway'), "
         "and ask the gateway."
-    ]
+    )
+    return [gateway]

@@ -33,7 +33,8 @@ LONG_DRAFT = 32
 """Drafted tokens of one answer from which on one draft may have been this long."""
 
 RESTART = (
-    "For runs that need logprobs, restart it without speculation (llama-server: no -md, and no --spec-type, n-gram types included)."
+    "For runs that need logprobs, restart it without speculation "
+    "(llama-server: no -md, and no --spec-type, n-gram types included)."
 )
 """The remedy where speculation spoils logprobs."""
 

@@ -22,8 +22,8 @@ from draftproof.report.terminal import LABELS
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def explain(names: tuple[str, ...]) -> int:
-    """Say what a check claims, how it decides, what it cannot see and what to do when it fails; what the code of a finding or a term
-    means ("terms" for all terms). Without NAME: list all checks.
+    """Say what a check claims, how it decides, what it cannot see and what to do when it fails; or what the code of a finding or a
+    term means ("terms" for all terms). Without NAME: list all checks.
     """
     page = Page(sys.stdout)
     words = [name for name in names if _is_word(name)]
@@ -44,7 +44,9 @@ def explain(names: tuple[str, ...]) -> int:
         for check in chosen:
             page.entry("", check.name, check.claim, name_width=width, label_width=0)
         page.blank()
-        page.line("draftproof explain CODE tells what a finding means, draftproof explain terms the words: ", _terms(), hang=2)
+        page.line(
+            "draftproof explain CODE tells what a finding means, draftproof explain terms the words: ", _terms(), hang=2
+        )
     settle_stdout()
     return 0
 
@@ -57,8 +59,9 @@ def _terms() -> str:
 
 
 def _is_word(name: str) -> bool:
-    """Whether a name is the code of a finding, a word of a table, a term, or "terms". Raises UsageError for one that looks like a code
-    and is none.
+    """Whether a name is the code of a finding, a word of a table, a term, or "terms".
+
+    Raises UsageError for one that looks like a code and is none.
     """
     known = meanings()
     if name.lower() in {TERMS, "glossary", *(term.lower() for term in known.terms)}:

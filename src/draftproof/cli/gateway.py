@@ -71,7 +71,8 @@ def gateway(
     """Stand before a speculating server: text passes at its speed, logprobs come out true.
 
     llama-server fills in placeholders for drafted tokens. The gateway asks it for each of these tokens again, alone, which is never
-    speculated, and says in the answer which ones. Requests without logprobs pass byte for byte.
+    speculated, or scores the answer by one request where the server offers that (vLLM, SGLang), and says in the answer what it did.
+    Requests without logprobs pass byte for byte.
     """
     logging.basicConfig(level=logging.WARNING if verbose else logging.CRITICAL, format="%(levelname)s %(message)s")
     try:

@@ -7,6 +7,7 @@ import gc
 import importlib
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from draftproof.cli.serve_options import (
 from draftproof.core.errors import UsageError, install
 
 if TYPE_CHECKING:
+    from draftproof.server.load import Files
     from draftproof.server.run import Options
     from draftproof.server.served import Defaults, Served
 
@@ -109,14 +111,31 @@ def _load(given: dict[str, Any]) -> Served:
             exact_prompts=given["strict"] is True,
             flash=given["flash_attn"] != "off",
             head="draft-mtp" in (given["spec_type"] or ""),
+            eagle="draft-eagle3" in (given["spec_type"] or ""),
             **{name: given[name] for name in _PASSED_ON},
         )
         defaults = _defaults(given, has_draft=files.draft is not None)
-        if files.draft is None and "draft-simple" in defaults.speculation.types:
-            raise UsageError("draft-simple needs a draft model.", "Name one with -md.")
+        _check_drafts(files, defaults.speculation.types)
         served = load_files(files, defaults, _say)
     template = given["chat_template_file"]
     return served if template is None else replace(served, template=_read(template))
+
+
+def _check_drafts(files: Files, types: Sequence[str]) -> None:
+    """Raises UsageError for drafters that lack a model, or want the same place."""
+    if files.draft is None and "draft-simple" in types:
+        raise UsageError("draft-simple needs a draft model.", "Name one with -md.")
+    if files.draft is None and files.eagle:
+        raise UsageError("draft-eagle3 needs an EAGLE-3 draft of the target.", "Name one with -md.")
+    if files.eagle and "draft-simple" in types:
+        raise UsageError(
+            "-md names one draft, which is for draft-simple or for draft-eagle3.", "Choose one of them in --spec-type."
+        )
+    if files.eagle and files.head:
+        raise UsageError(
+            "draft-mtp and draft-eagle3 read different hidden rows, and a target keeps one kind.",
+            "Choose one of them in --spec-type.",
+        )
 
 
 _PASSED_ON = ("alias", "batch", "mmap", "repack", "gpu_layers", "cache_type_k", "cache_type_v")

@@ -182,8 +182,9 @@ class JsonLinesSink:
 
 
 def _displaced(path: Path) -> Path | None:
-    """Moves a file with content out of the way, to the first free name of the kind `evidence.1.jsonl.gz`. None where there is none, or
-    where it is being written by another audit.
+    """Moves a file with content out of the way, to the first free name of the kind `evidence.1.jsonl.gz`.
+
+    None where there is none, or where it is being written by another audit.
     """
     try:
         if not path.is_file() or not path.stat().st_size:

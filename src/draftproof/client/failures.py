@@ -9,7 +9,6 @@ import ssl
 from draftproof.client.connections import HandshakeSilence
 from draftproof.core.errors import TargetError, Unreachable
 
-
 _NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"}
 """What the TLS library calls an answer that is none of TLS."""
 

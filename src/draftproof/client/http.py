@@ -162,10 +162,14 @@ class Http:
     def _number(self) -> int:
         most, seconds = self.budget.requests, self.budget.seconds
         if seconds is not None and self.elapsed_s() > seconds:
-            raise BudgetSpent(f"The budget of {seconds:g} seconds is spent.", "Allow more with --budget (budget= from Python).")
+            raise BudgetSpent(
+                f"The budget of {seconds:g} seconds is spent.", "Allow more with --budget (budget= from Python)."
+            )
         with self._numbered:
             if most is not None and self.requests >= most:
-                raise BudgetSpent(f"The budget of {most:,} requests is spent.", "Allow more with --budget (budget= from Python).")
+                raise BudgetSpent(
+                    f"The budget of {most:,} requests is spent.", "Allow more with --budget (budget= from Python)."
+                )
             self.requests += 1
             return self._before + self.requests
 
@@ -290,8 +294,9 @@ class Http:
 
 
 def require_listening(url: str, limits: Limits | None = None) -> None:
-    """Opens a connection and closes it, without a request; once more for a server that is being restarted. Raises UsageError for a URL
-    that cannot be, Unreachable.
+    """Opens a connection and closes it, without a request; once more for a server that is being restarted.
+
+    Raises UsageError for a URL that cannot be, Unreachable.
     """
     limits, base = limits or Limits(), base_url(url)
     connections = Connections(base, connect_s=limits.connect_s, silence_s=limits.silence_s)

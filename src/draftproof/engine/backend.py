@@ -125,3 +125,16 @@ class Backend(Protocol):
     def close(self) -> None:
         """Frees the model. Its sequences are unusable from here on."""
         ...
+
+
+def check_vocabulary(target: Backend, size: int, fingerprint: str) -> None:
+    """Raises UsageError unless a draft model with that vocabulary means the same as the target by every token id."""
+    if target.vocab != size:
+        raise UsageError(
+            f"The draft model has {size} tokens, the target {target.vocab}.",
+            "Take a draft model of the same family.",
+        )
+    if target.vocabulary != fingerprint:
+        raise UsageError(
+            "The draft model's tokens have other texts than the target's.", "Take a draft model of the same family."
+        )

@@ -94,6 +94,12 @@ def _head(backend: TableBackend, drawn: bool) -> Drafter:
     )
 
 
+def _eagle(backend: TableBackend, drawn: bool) -> Drafter:
+    return kind("draft-eagle3").open(
+        Setup(backend, Speculation(draft=DraftModel(n_max=DRAFTED)), drawn=drawn, eagle=backend)
+    )
+
+
 def _both(backend: TableBackend, drawn: bool) -> Drafter:
     return FirstOf((_ngram("ngram-cache", backend, drawn), _model(backend, drawn)))
 
@@ -106,6 +112,7 @@ _SIMPLE = _Drafting("draft-simple", _model)
 _DRAFTINGS: tuple[_Drafting, ...] = (
     _SIMPLE,
     _Drafting("draft-mtp", _head),
+    _Drafting("draft-eagle3", _eagle, 1, (0, 0)),
     _Drafting("draft-simple, top-k 2", partial(_model, sampling=Sampling(top_k=2))),
     _Drafting("draft-simple, temperature 2", partial(_model, sampling=Sampling(temperature=2.0))),
     _Drafting("draft-simple, p_min 0.6", partial(_model, p_min=0.6)),

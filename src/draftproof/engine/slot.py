@@ -23,7 +23,7 @@ from draftproof.engine.stop import Stop
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What all slots share. `head` is the prediction head of the target.
+    """What all slots share. `head` is the prediction head of the target, `eagle` an EAGLE-3 draft of it.
 
     `costs` is asked when something is to be drafted, and may then take its time; None: rows are free, so drafts are as long
     as they may be.
@@ -34,11 +34,18 @@ class Models:
     pool: NgramPool | None = None
     costs: Callable[[], Costs] | None = None
     head: Backend | None = None
+    eagle: Backend | None = None
 
     @property
     def helpers(self) -> dict[str, Backend]:
         """Those that read along in order to draft, by the fields' names."""
-        return {name: b for name, b in (("draft", self.draft), ("head", self.head)) if b is not None}
+        all_ = {"draft": self.draft, "head": self.head, "eagle": self.eagle}
+        return {name: backend for name, backend in all_.items() if backend is not None}
+
+    @property
+    def followed(self) -> bool:
+        """Whether what drafts belongs to the very sequences of the target, which then cannot be exchanged."""
+        return self.head is not None or self.eagle is not None
 
     def costs_of(self, speculation: Speculation) -> Costs | None:
         """What rows cost, where it matters."""
@@ -58,6 +65,8 @@ class Models:
             pool=self.pool,
             head=self.head,
             head_sequence=memories.get("head"),
+            eagle=self.eagle,
+            eagle_sequence=memories.get("eagle"),
         )
 
     def close(self) -> None:
@@ -122,7 +131,7 @@ class Slot:
         self._models = models
         self.memory = models.target.sequence()
         self.helpers = {name: helper.sequence() for name, helper in models.helpers.items()}
-        """Memories of those that draft; the head's follows the one before."""
+        """Memories of those that draft; the head's and the EAGLE-3 draft's follow the one before."""
 
     def holds(self, prompt: Sequence[int]) -> int:
         """How many tokens of `prompt` need not be read again here; without `knows` it the last one is, for its logits."""

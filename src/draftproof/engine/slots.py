@@ -93,7 +93,7 @@ class Slots:
 
     def _lender(self, slot: Slot, prompt: Sequence[int]) -> Slot | None:
         """A slot, busy or not, that holds so much more of the prompt that its memory is worth copying."""
-        if not self.models.target.can_truncate or self.models.head is not None:
+        if not self.models.target.can_truncate or self.models.followed:
             return None
         best = max(self.slots, key=lambda s: s.holds(prompt))
         return best if best.holds(prompt) - slot.holds(prompt) >= _WORTH_COPYING else None

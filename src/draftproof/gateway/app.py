@@ -13,6 +13,7 @@ from draftproof.gateway.asks import NATIVE, Unscorable, Wanted, wanted
 from draftproof.gateway.mending import Mender
 from draftproof.gateway.passing import pass_checked, pass_on
 from draftproof.gateway.reports import answer_props
+from draftproof.gateway.singly import answer_singly
 from draftproof.gateway.stream import answer_stream
 from draftproof.gateway.upstream import Fleet, Lost, Upstream
 from draftproof.gateway.whole import answer_whole
@@ -136,7 +137,9 @@ class Gateway:
         scoring = [(k, v) for k, v in headers if k.lower() in (b"authorization", b"x-api-key")]
         scoring.append((b"content-type", b"application/json"))
         async with Mender(upstream, scoring, ask, self._options.lanes) as mender:
-            if ask.stream and ask.route == NATIVE:
+            if self._plain is None and await answer_singly(mender, out):
+                return
+            if ask.stream and (ask.route == NATIVE or await mender.retells()):
                 await answer_stream(mender, incoming, out)
             else:
                 await answer_whole(mender, incoming, out)

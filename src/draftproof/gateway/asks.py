@@ -10,17 +10,19 @@ from typing import Any
 from draftproof.gateway.wire import Incoming
 from draftproof.server.errors import Refusal
 
-NATIVE, COMPLETIONS, CHAT = "/completion", "/v1/completions", "/v1/chat/completions"
+NATIVE, COMPLETIONS, CHAT, GENERATE = "/completion", "/v1/completions", "/v1/chat/completions", "/generate"
 _ROUTES = {
     "/completion": NATIVE,
     "/completions": NATIVE,
     "/v1/completions": COMPLETIONS,
     "/chat/completions": CHAT,
     "/v1/chat/completions": CHAT,
+    "/generate": GENERATE,
 }
 _ELSEWHERE = ("/infill", "/v1/responses", "/responses", "/v1/messages")
 _NAMES = ("logprobs", "n_probs", "top_logprobs")
-_HINTS = (b"logprobs", b"n_probs", b"\\u")
+_ASKING = {CHAT: ("logprobs", "n_probs"), GENERATE: ("return_logprob",)}
+_HINTS = (b"logprob", b"n_probs", b"\\u")
 _UNPROVABLE = (
     "grammar",
     "json_schema",
@@ -47,7 +49,10 @@ class Wanted:
     @property
     def answers(self) -> int:
         """Answers per prompt."""
-        n = self.body.get("n_cmpl", self.body.get("n", 1)) if self.route == NATIVE else self.body.get("n", 1)
+        asked = self.body
+        if self.route == GENERATE:
+            asked = asked["sampling_params"] if isinstance(asked.get("sampling_params"), dict) else {}
+        n = asked.get("n_cmpl", asked.get("n", 1)) if self.route == NATIVE else asked.get("n", 1)
         return n if isinstance(n, int) and n > 0 else 1
 
     @property
@@ -56,6 +61,8 @@ class Wanted:
         if self.route == CHAT:
             return [self.body.get("messages")]
         prompt = self.body.get("prompt")
+        if self.route == GENERATE:
+            prompt = self.body.get("text", self.body.get("input_ids"))
         if isinstance(prompt, list) and (not prompt or not all(type(p) is int for p in prompt)):
             return list(prompt)
         return [prompt]
@@ -98,8 +105,7 @@ def wanted(incoming: Incoming) -> Wanted | None:
     ):
         raise Unscorable(f"{incoming.path} gives no token ids; {COMPLETIONS}, {CHAT} and {NATIVE} do")
     route = _ROUTES.get(incoming.path)
-    names = ("logprobs", "n_probs") if route == CHAT else _NAMES
-    if route is None or not any(_is_asked(body.get(name)) for name in names):
+    if route is None or not any(_is_asked(body.get(name)) for name in _ASKING.get(route, _NAMES)):
         return None
     found = Wanted(route, body, _alternatives(body), body.get("stream") is True, bool(body.get("post_sampling_probs")))
     if why := found.why_not():
@@ -112,7 +118,7 @@ def _is_asked(value: object) -> bool:
 
 
 def _alternatives(body: Mapping[str, Any]) -> int:
-    for name in ("n_probs", "top_logprobs", "logprobs"):
+    for name in ("n_probs", "top_logprobs", "top_logprobs_num", "logprobs"):
         value = body.get(name)
         if type(value) is int and value > 0:
             return value

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftproof.gateway.asks import CHAT, Wanted
+from draftproof.gateway.asks import CHAT, GENERATE, Wanted
 from draftproof.gateway.upstream import KIND, Upstream
 from draftproof.gateway.wire import HeaderList
 from draftproof.server.errors import Refusal
@@ -22,9 +22,10 @@ Entry = dict[str, Any]
 
 
 class Unknown(Refusal):
-    """The ids before a token cannot be known for certain."""
+    """What was drawn after what, or how likely it was, cannot be known for certain."""
 
     def __init__(self, why: str) -> None:
+        self.why = why
         super().__init__(f"The logprobs of this answer cannot be re-scored: {why}.", 502, KIND)
 
 
@@ -46,6 +47,8 @@ class Tokenizer:
 
     async def prompts(self, wanted: Wanted) -> list[Ids]:
         """The ids of the prompts, as the server makes them of texts and chats. Raises Refusal, Lost."""
+        if wanted.route == GENERATE:
+            return [await self._of_sglang(p) for p in wanted.prompts]
         if wanted.route == CHAT:
             body = {k: v for k, v in wanted.body.items() if k not in ("stream", "stream_options")}
             told = await self._upstream.post("/apply-template", body, self._headers)
@@ -58,11 +61,24 @@ class Tokenizer:
         """The ids of a piece of generated text."""
         return await self._ids(text, special=False)
 
+    async def text(self, ids: Ids) -> str:
+        """What the ids spell. Raises Unknown, Refusal, Lost."""
+        told = await self._upstream.post("/detokenize", {"tokens": list(ids)}, self._headers)
+        text = told.get("content") if isinstance(told, dict) else None
+        if not isinstance(text, str):
+            raise Unknown("the server does not spell token ids")
+        return text
+
     async def _prompt(self, prompt: Any) -> Ids:
         return await self._ids(prompt, special=True) if isinstance(prompt, str) else tuple(prompt)
 
+    async def _of_sglang(self, prompt: Any) -> Ids:
+        return await self._told({"prompt": prompt}) if isinstance(prompt, str) else tuple(prompt)
+
     async def _ids(self, text: str, *, special: bool) -> Ids:
-        body = {"content": text, "add_special": special, "parse_special": special}
+        return await self._told({"content": text, "add_special": special, "parse_special": special})
+
+    async def _told(self, body: dict[str, Any]) -> Ids:
         told = await self._upstream.post("/tokenize", body, self._headers)
         ids = told.get("tokens") if isinstance(told, dict) else None
         if not isinstance(ids, list) or not all(type(i) is int for i in ids):
@@ -75,6 +91,8 @@ async def places(prompt: Ids, entries: Sequence[Entry], *, ids: Ids | None, coun
 
     Raises Unknown, and Refusal where the server cannot tokenize.
     """
+    if ids is not None and len(ids) == len(entries) and not any("id" in entry for entry in entries):
+        return [Place(prompt + ids[:n], token, whole=True) for n, token in enumerate(ids)]
     if ids is not None:
         return _among(prompt, entries, ids)
     found: list[Place] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from draftproof.gateway.answers import is_missing
 from draftproof.gateway.asks import NATIVE, Wanted
 from draftproof.gateway.contexts import Unknown
-from draftproof.gateway.mending import is_missing
 from draftproof.gateway.upstream import Upstream
 from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, events, marked
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from draftproof.gateway.upstream import Upstream
+from draftproof.gateway.upstream import Upstream, says_speculating
 from draftproof.gateway.wire import Incoming, Outgoing, end_to_end, marked, parsed
 from draftproof.server.errors import Refusal
 from draftproof.server.wire import to_json
@@ -38,8 +38,7 @@ async def answer_props(upstream: Upstream, incoming: Incoming, out: Outgoing) ->
 async def _drafting(upstream: Upstream, incoming: Incoming) -> str:
     """By what it is known that the server drafts; "" if it is not. Asks for one token to learn the kind."""
     headers = incoming.forwarded(upstream.credentials)
-    slots = await upstream.get("/slots", headers)
-    live = isinstance(slots, list) and any(isinstance(s, dict) and s.get("speculative") is True for s in slots)
+    live = says_speculating(await upstream.get("/slots", headers))
     if not live and not upstream.drafted:
         return ""
     if not upstream.types:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from draftproof.gateway.asks import Wanted
-from draftproof.gateway.contexts import Entry, Place
+from draftproof.gateway.contexts import Entry, Ids, Place
 from draftproof.gateway.upstream import KIND, Lost, Upstream
 from draftproof.gateway.wire import HeaderList
 from draftproof.server.errors import Refusal
@@ -68,7 +68,7 @@ class Scorer:
         if entry is None or entry.get("id") != forced:
             raise Refusal(f"{self.upstream.name} did not draw the token that it was made to.", 502, KIND)
         if forced == place.token:
-            return self._checked(entry)
+            return self.checked(entry)
         return await self._sought(place, entry, bias, slot)
 
     def believe(self, told: Entry, found: Entry) -> None:
@@ -88,19 +88,19 @@ class Scorer:
             entry = await self._ask(place, self._n, extra, slot, seed)
             if entry is not None:
                 is_it = entry.get("id") == place.token
-                return self._checked(entry) if is_it else await self._sought(place, entry, extra, slot)
+                return self.checked(entry) if is_it else await self._sought(place, entry, extra, slot)
         raise Refusal("A token could not be re-scored: no draw there is text by itself.", 502, KIND)
 
     async def _sought(self, place: Place, entry: Entry, extra: Mapping[str, Any], slot: int | None) -> Entry:
         """The place's token out of the list beside another drawn token; of a longer list where it is not in this one."""
-        listed = self._checked(entry)[self._listed]
+        listed = self.checked(entry)[self._listed]
         longer = listed
         for n in (_MORE, 100 * _MORE, 10_000 * _MORE):
             value = next((a.get(self._value) for a in longer if a.get("id") == place.token), None)
             if value is not None:
                 return {"id": place.token, self._value: value, self._listed: listed}
             again = await self._ask(place, n, extra, slot)
-            longer = [] if again is None else self._checked(again)[self._listed]
+            longer = [] if again is None else self.checked(again)[self._listed]
         raise Refusal("A token could not be re-scored: it is not among those that the server lists.", 502, KIND)
 
     async def _ask(
@@ -112,28 +112,28 @@ class Scorer:
             **extra,
             **self._lora,
             "seed": seed,
-            "prompt": list(place.context),
-            "n_predict": 1,
             "n_probs": n,
             "cache_prompt": True,
             **({} if slot is None else {"id_slot": slot}),
         }
+        answer = await self.one_token(place.context, body)
+        entries = answer.get("completion_probabilities")
+        return entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else None
+
+    async def one_token(self, context: Ids, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the server answers to one token after a context. Raises Refusal where it does not keep to that, Lost."""
         scoring, answer = self.upstream.scoring, None
         if scoring is not None:
             async with scoring:
                 self.requests += 1
+                body = {**settings, "prompt": list(context), "n_predict": 1}
                 answer = await self.upstream.post("/completion", body, self._headers, again=False)
         if self.upstream.epoch != self._epoch:
             raise Lost(f"{self.upstream.name} was lost while an answer of it was re-scored.")
-        if (
-            not isinstance(answer, dict)
-            or answer.get("truncated")
-            or answer.get("tokens_evaluated") != len(place.context)
-        ):
+        if not isinstance(answer, dict) or answer.get("truncated") or answer.get("tokens_evaluated") != len(context):
             raise Refusal("The context of a token does not fit into the server's: it cannot be re-scored.", 502, KIND)
         self._learn(answer)
-        entries = answer.get("completion_probabilities")
-        return entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else None
+        return answer
 
     def _learn(self, answer: Mapping[str, Any]) -> None:
         settings = answer.get("generation_settings")
@@ -141,7 +141,8 @@ class Scorer:
         if isinstance(types, str):
             self.upstream.types = types
 
-    def _checked(self, entry: Entry) -> Entry:
+    def checked(self, entry: Entry) -> Entry:
+        """The entry. Raises Refusal for one without values."""
         value, listed = entry.get(self._value), entry.get(self._listed)
         if isinstance(value, int | float) and math.isfinite(value) and isinstance(listed, list) and listed:
             return entry
@@ -181,15 +182,37 @@ async def in_lanes(
     size = math.ceil(len(todo) / n)
     tasks: list[asyncio.Task[Entry]] = []
     for lane in range(n):
-        before: asyncio.Task[Entry] | None = None
+        turn = _Turn(scorer.upstream.turns)
+        before: asyncio.Task[Any] = asyncio.create_task(turn.take())
         own = taken[lane] if taken else None
         for place in todo[lane * size : (lane + 1) * size]:
             before = asyncio.create_task(after(before, scorer, place, anchor, own))
             tasks.append(before)
-        if own is not None and before is not None:
+        before.add_done_callback(turn.give)
+        if own is not None:
             free.discard(own)
             before.add_done_callback(partial(_give_back, free, own))
     return tasks
+
+
+class _Turn:
+    """One lane's turn at the server; given back also where it is not taken yet."""
+
+    def __init__(self, turns: asyncio.Semaphore) -> None:
+        self._turns = turns
+        self._taken = self._over = False
+
+    async def take(self) -> None:
+        await self._turns.acquire()
+        self._taken = True
+        if self._over:
+            self.give()
+
+    def give(self, _: object = None) -> None:
+        self._over = True
+        if self._taken:
+            self._taken = False
+            self._turns.release()
 
 
 def _give_back(free: set[int], slot: int, _: asyncio.Task[Entry]) -> None:
@@ -197,7 +220,7 @@ def _give_back(free: set[int], slot: int, _: asyncio.Task[Entry]) -> None:
 
 
 async def after(
-    before: asyncio.Task[Entry] | None, scorer: Scorer, place: Place, anchor: int | None, slot: int | None = None
+    before: asyncio.Task[Any] | None, scorer: Scorer, place: Place, anchor: int | None, slot: int | None = None
 ) -> Entry:
     """The score of a place, once its lane's last one is done. Fails with it."""
     if before is not None:

@@ -1,4 +1,6 @@
-"""llama-server's own streams: every event is held until its token is scored, then sent on, in order."""
+"""llama-server's own streams: every event is held until its token is scored, then sent on, in order. Those of /v1/completions are
+asked for on its native route, and retold.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,15 @@ from typing import Any, TypeAlias
 
 import httpx2
 
+from draftproof.gateway.answers import is_missing
+from draftproof.gateway.asks import NATIVE
 from draftproof.gateway.contexts import Entry, Ids, Place, Unknown, pieces_before
-from draftproof.gateway.mending import Mender, is_missing
+from draftproof.gateway.mending import Mender
+from draftproof.gateway.retelling import Retold, native
 from draftproof.gateway.scoring import Scorer, after
-from draftproof.gateway.whole import body_for, hide_tokens
-from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, event, events, marked
+from draftproof.gateway.whole import body_for, hide_ids
+from draftproof.gateway.wire import DONE, Incoming, Outgoing, data_of, end_to_end, event, events, marked
+from draftproof.server.wire import to_json
 
 _HELD = 256
 """Most events held: a client that reads slowly, or scores that lag, then slow the upstream down."""
@@ -39,7 +45,10 @@ async def answer_stream(mender: Mender, incoming: Incoming, out: Outgoing) -> No
     """Asks, and sends the events on. Raises Refusal where a token cannot be re-scored, Lost, also after the answer has begun."""
     upstream = mender.upstream
     headers = incoming.forwarded(upstream.credentials)
-    async with upstream.ask("POST", incoming.target, headers, body_for(mender.wanted)) as response:
+    retold = None if mender.wanted.route == NATIVE else Retold.of(mender.wanted, upstream)
+    target = incoming.target if retold is None else NATIVE
+    body = body_for(mender.wanted, upstream) if retold is None else to_json(native(mender.wanted))
+    async with upstream.ask("POST", target, headers, body) as response:
         mark = marked(f"rescoring; upstream={upstream.name}")
         head = [*end_to_end(response.headers.raw, changed=True), *mark]
         if "text/event-stream" not in response.headers.get("content-type", ""):
@@ -49,7 +58,7 @@ async def answer_stream(mender: Mender, incoming: Incoming, out: Outgoing) -> No
         queue: asyncio.Queue[tuple[Any, Scoring] | Exception | None] = asyncio.Queue(_HELD)
         reader = asyncio.create_task(_read(mender, response, queue))
         try:
-            await _write(mender, queue, out)
+            await _write(mender, queue, out, retold)
         finally:
             reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -79,7 +88,9 @@ async def _read(
         await queue.put(error)
 
 
-async def _write(mender: Mender, queue: asyncio.Queue[tuple[Any, Scoring] | Exception | None], out: Outgoing) -> None:
+async def _write(
+    mender: Mender, queue: asyncio.Queue[tuple[Any, Scoring] | Exception | None], out: Outgoing, retold: Retold | None
+) -> None:
     while (item := await queue.get()) is not None:
         if isinstance(item, Exception):
             raise item
@@ -94,8 +105,10 @@ async def _write(mender: Mender, queue: asyncio.Queue[tuple[Any, Scoring] | Exce
             body["completion_probabilities"] = [named | {k: v for k, v in found.items() if k not in named}]
         if body.get("stop") is True:
             body["draftproof"] = mender.mark(body.get("index", 0))
+        if retold is not None:
+            body = retold.ending(body) if body.get("stop") is True else retold.part(body)
         await out.write(event(body))
-    await out.end()
+    await out.end(b"" if retold is None else DONE)
 
 
 async def _scoring(mender: Mender, answer: _Answer, body: dict[str, Any]) -> Scoring:
@@ -104,7 +117,7 @@ async def _scoring(mender: Mender, answer: _Answer, body: dict[str, Any]) -> Sco
     if body.get("stop") is True:
         if body.get("truncated"):
             raise Unknown("its context was shifted while it was made")
-        hide_tokens(mender.wanted, body)
+        hide_ids(mender.wanted, body)
         return None
     if not isinstance(tokens, list) or not tokens:
         return None

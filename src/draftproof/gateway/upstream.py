@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from draftproof.client.dialect import Survey
+from draftproof.client.dialects import DIALECTS
 from draftproof.core.errors import UsageError
+from draftproof.core.exchange import Exchange
 from draftproof.gateway.wire import HeaderList, parsed
 from draftproof.server.errors import Refusal
 from draftproof.server.wire import to_json
@@ -58,10 +61,23 @@ class Upstream:
     context: int | None = None
     drafted: bool = False
     types: str = ""
+    kind: str = ""
+    """The name of its dialect; "" until it was asked, and where it is not known."""
+    build: str = ""
+    model: str = ""
+    """As it names its model."""
+    speculates: bool = False
+    """Whether its slots say so."""
+    echoes: bool | None = None
+    """Whether it gives the logprobs of a prompt, as our own server does; None until it was tried."""
     scoring: asyncio.Semaphore | None = None
     """As many re-scores at once as the server has slots; None until it was asked."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """For answers that are asked for token by token, as many as it has slots: more would take each other's cached contexts."""
     free: set[int] = field(default_factory=set)
     """Its slots that no lane of re-scores has to itself."""
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the one request that finds out what it is."""
     _client: httpx2.AsyncClient = field(init=False)
     _timeouts: dict[str, float | None] = field(init=False)
 
@@ -155,16 +171,40 @@ class Upstream:
             self.drafted = True
 
     async def survey(self, headers: HeaderList) -> None:
-        """Learns slots and context, once per epoch. Raises Lost."""
-        if self.scoring is None:
+        """Learns kind, slots and context, once per epoch. Raises Lost."""
+        async with self.asking:
+            if self.scoring is not None:
+                return
             props = await self.get("/props", headers)
             props = props if isinstance(props, dict) else {}
             defaults = props.get("default_generation_settings")
             slots, context = props.get("total_slots"), defaults.get("n_ctx") if isinstance(defaults, dict) else None
+            self.kind = await self._kind_of(headers)
+            self.build = str(props.get("build_info") or "")
+            self.model = str(props.get("model_alias") or props.get("model_path") or "")
+            if self.kind == "llama_server":
+                self.speculates = says_speculating(await self.get("/slots", headers))
             self.slots = slots if isinstance(slots, int) and slots > 0 else None
             self.context = context if isinstance(context, int) and context > 0 else None
-            self.scoring = asyncio.Semaphore(self.slots or 1)
+            self.scoring, self.turns = (asyncio.Semaphore(self.slots or 1) for _ in range(2))
             self.free = set(range(self.slots or 0))
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether it can be asked for one token after given ids, as llama-server can."""
+        return self.kind not in ("vllm", "sglang")
+
+    async def _kind_of(self, headers: HeaderList) -> str:
+        answers: dict[str, Exchange] = {}
+        for dialect in DIALECTS:
+            for path in ("", "/v1/models", *dialect.paths):
+                if path and path not in answers:
+                    response, body = await self.whole("GET", path, headers)
+                    text = body.decode(errors="replace")
+                    answers[path] = Exchange(0, "GET", path, "", response.status_code, text, ())
+                if answers and dialect.recognise(Survey(answers)):
+                    return dialect.name
+        return ""
 
     async def check_health(self) -> None:
         """Marks the server up or down."""
@@ -186,7 +226,13 @@ class Upstream:
         self.epoch += 1
         self.scoring = None
         self.types, self.drafted = "", False
+        self.kind, self.speculates, self.echoes = "", False, None
         self._seen(up=not isinstance(error, _GONE))
+
+
+def says_speculating(slots: Any) -> bool:
+    """By the body of /slots."""
+    return isinstance(slots, list) and any(isinstance(s, dict) and s.get("speculative") is True for s in slots)
 
 
 class Fleet:

@@ -9,20 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from draftproof.gateway.asks import CHAT, NATIVE, Wanted
-from draftproof.gateway.mending import Mender, Told, told
+from draftproof.gateway.answers import Told, told
+from draftproof.gateway.asks import CHAT, GENERATE, NATIVE, Wanted
+from draftproof.gateway.mending import Mender
+from draftproof.gateway.upstream import Upstream
 from draftproof.gateway.wire import DONE, EVENTS, Incoming, Outgoing, end_to_end, event, marked, parsed
 from draftproof.server.wire import to_json
 
 
-def body_for(wanted: Wanted) -> bytes:
-    """The request as the upstream gets it: with token ids in the answer, and whole where it is an OpenAI stream."""
+def body_for(wanted: Wanted, upstream: Upstream) -> bytes:
+    """The request as the upstream gets it: with token ids in the answer, and whole but for llama-server's own streams."""
     body = dict(wanted.body)
     if wanted.route == NATIVE:
         body["return_tokens"] = True
-    else:
-        body.pop("stream_options", None)
-        body["stream"] = False
+        return to_json(body)
+    body.pop("stream_options", None)
+    body["stream"] = False
+    if upstream.kind == "vllm":
+        body["return_token_ids"] = True
+    if wanted.route == GENERATE:
+        body["return_text_in_logprobs"] = True
+    if _is_bare(wanted, upstream):  # without alternatives a placeholder could not be told from a value
+        body["top_logprobs_num" if wanted.route == GENERATE else "top_logprobs"] = 1
     return to_json(body)
 
 
@@ -30,7 +38,8 @@ async def answer_whole(mender: Mender, incoming: Incoming, out: Outgoing) -> Non
     """Asks, mends, answers. Raises Refusal where it cannot be mended, Lost."""
     upstream, wanted = mender.upstream, mender.wanted
     headers = incoming.forwarded(upstream.credentials)
-    response, raw = await upstream.whole("POST", incoming.target, headers, body_for(wanted))
+    await mender.survey()
+    response, raw = await upstream.whole("POST", incoming.target, headers, body_for(wanted, upstream))
     head = end_to_end(response.headers.raw, changed=True)
     if response.status_code != 200:
         await out.whole(response.status_code, raw, [*head, *marked(mender.header())])
@@ -39,33 +48,55 @@ async def answer_whole(mender: Mender, incoming: Incoming, out: Outgoing) -> Non
     answer = parsed(raw)
     answers = told(wanted, answer)
     for one in answers:
+        one.bare = _is_bare(wanted, upstream)
         await mender.begin(one)
     if wanted.stream and wanted.route != NATIVE:
         head = [(name, value) for name, value in head if name.lower() != b"content-type"]
         await out.start(200, [*head, (b"content-type", EVENTS.encode()), *marked(mender.header())])
-        await _tell(mender, answer, answers, out)
+        await (_tell_at_once if wanted.route == GENERATE else _tell)(mender, answer, answers, out)
         return
     for one in answers:
         for n in range(len(one.entries)):
             await one.entry(n)
-    if wanted.route == NATIVE:
-        for part in answer if isinstance(answer, list) else [answer]:
-            hide_tokens(wanted, part)
-            part["draftproof"] = mender.mark(part.get("index", 0))
+    hide_ids(wanted, answer)
+    if isinstance(answer, list):
+        for n, part in enumerate(answer):
+            part["draftproof"] = mender.mark(part.get("index", n))
     else:
         answer["draftproof"] = mender.mark()
     await out.whole(200, to_json(answer), [*head, *marked(mender.header())])
 
 
-def hide_tokens(wanted: Wanted, answer: dict[str, Any]) -> None:
+def _is_bare(wanted: Wanted, upstream: Upstream) -> bool:
+    """llama-server gives alternatives to all who ask for logprobs."""
+    return not upstream.has_oracle and wanted.route in (CHAT, GENERATE) and not wanted.alternatives
+
+
+def hide_ids(wanted: Wanted, answer: Any) -> None:
     """Takes out the ids that only the gateway asked for."""
-    if not wanted.body.get("return_tokens") and "tokens" in answer:
-        answer["tokens"] = []
+    for one in answer if isinstance(answer, list) else [answer]:
+        if wanted.route == NATIVE and not wanted.body.get("return_tokens") and "tokens" in one:
+            one["tokens"] = []
+        if not wanted.body.get("return_token_ids"):
+            for part in (one, *(one.get("choices") or [])):
+                part.pop("token_ids", None)
+                part.pop("prompt_token_ids", None)
+
+
+async def _tell_at_once(mender: Mender, answer: Any, answers: list[Told], out: Outgoing) -> None:
+    """SGLang's events hold the whole answer so far: the last one is enough."""
+    for part, one in zip(answer if isinstance(answer, list) else [answer], answers, strict=True):
+        for n in range(len(one.entries)):
+            await one.entry(n)
+        index = {"index": one.index} if len(answers) > 1 else {}
+        await out.write(event({**part, **index, "draftproof": mender.mark(one.index)}))
+    await out.end(DONE)
 
 
 async def _tell(mender: Mender, answer: dict[str, Any], answers: list[Told], out: Outgoing) -> None:
     """The events that llama-server would have sent, each as soon as its token is scored."""
     wanted = mender.wanted
+    hide_ids(wanted, answer)
     frame = {k: v for k, v in answer.items() if k not in ("choices", "usage", "timings", "object")}
     frame["object"] = "chat.completion.chunk" if wanted.route == CHAT else answer.get("object")
 
@@ -81,11 +112,12 @@ async def _tell(mender: Mender, answer: dict[str, Any], answers: list[Told], out
             await say([_delta(one.index, {"role": "assistant", "content": None})])
         at = 0
         for part, entries in _parts(choice, one, wanted.route):
-            scored = [await one.entry(n) for n in range(at, at + entries)]
+            for n in range(at, at + entries):
+                await one.entry(n)
+            logprobs = _slice(choice.get("logprobs"), at, at + entries)
             at += entries
             if wanted.route == CHAT and not any(part.values()):
                 continue  # llama-server sends no event for a token without text, such as the end
-            logprobs = {"content": scored} if scored else None
             if wanted.route == CHAT:
                 await say([_delta(one.index, part) | ({"logprobs": logprobs} if logprobs else {})])
             else:
@@ -102,6 +134,13 @@ async def _tell(mender: Mender, answer: dict[str, Any], answers: list[Told], out
     if wanted.route == CHAT and usage:
         await say([], **ending)
     await out.end(DONE)
+
+
+def _slice(logprobs: Any, start: int, end: int) -> dict[str, Any] | None:
+    """The logprobs of some tokens, of whatever lists there are."""
+    if not isinstance(logprobs, dict) or start == end:
+        return None
+    return {name: values[start:end] for name, values in logprobs.items() if isinstance(values, list)}
 
 
 def _delta(index: int, delta: dict[str, Any]) -> dict[str, Any]:

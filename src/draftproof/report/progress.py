@@ -88,7 +88,12 @@ class ProgressReporter:
         if self._planned_at is None and self._left:
             self._planned_at = (self._done, event.elapsed_s)
         if self._progress is None:
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[told]}"))
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(20),
+                TextColumn("{task.fields[told]}"),
+            )
             self._draw(columns, phase)
         assert self._progress is not None
         told = f"{self._done:,} requests{self._left_s(left, event.elapsed_s)}"

@@ -162,7 +162,6 @@ def write_counted(page: Page, outcomes: Sequence[Outcome]) -> None:
         _counted(page, Verdict.INCONCLUSIVE, f"{_checks(some)} not run: {why}")
 
 
-
 def _counted(page: Page, verdict: Verdict, text: str) -> None:
     word, style = LABELS[verdict]
     page.line((f"  {word}".ljust(_LABEL_WIDTH + 4), style), text, hang=8)
@@ -187,8 +186,9 @@ def statement_line(statement: Statement) -> str:
 
 
 def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
-    """What the verdicts mean: aggregates, limits, what is safe, what to do, and the exit code in words. What matters most comes last,
-    where a terminal shows it.
+    """What the verdicts mean: aggregates, limits, what is safe, what to do, and the exit code in words.
+
+    What matters most comes last, where a terminal shows it.
     """
     if verbosity >= 0 and report.outcomes:
         _tables(page, report, verbosity)
@@ -255,8 +255,8 @@ def continuation(report: Report) -> str:
     """Which audits a resumed one goes on from, and how often all of them together fail a sound server."""
     odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
     return (
-        f"continues {', '.join(report.continues)}: samples of all audits are judged together. A look more is a chance more to be "
-        f"wrong, so the bars are higher now: if all of them are counted, a sound server fails in at most 1 of {1 / odds:,.0f} cases"
+        f"continues {', '.join(report.continues)}: the samples of all audits count together. Each further look could be wrong "
+        f"too, so its bar is higher: all of them together fail a sound server in at most 1 of {1 / odds:,.0f} cases"
     )
 
 

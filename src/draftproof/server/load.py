@@ -22,7 +22,7 @@ class Files:
 
     strict: only arithmetic that gives a drafted token the very numbers of a plain one. exact_prompts: how prompts are cut or
     kept changes no number either, which makes long ones slow. head: with the target's prediction
-    head, which drafts. measure: what rows cost, for drafts as long as pays.
+    head, which drafts. eagle: `draft` is an EAGLE-3 draft. measure: what rows cost, for drafts as long as pays.
     """
 
     target: Path
@@ -42,6 +42,7 @@ class Files:
     cache_type_v: str = "f16"
     measure: bool = True
     head: bool = False
+    eagle: bool = False
 
 
 def load_table(name: str, defaults: Defaults = LLAMA_DEFAULTS, *, context: int = 0, draft: bool = True) -> Served:

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from draftproof.core.errors import UsageError
 from draftproof.core.law import Ids
+from draftproof.engine.backend import check_vocabulary
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
+from draftproof.engine.backends.llama_eagle import LlamaEagle
+from draftproof.engine.backends.llama_follower import LlamaFollower
 from draftproof.engine.backends.llama_head import LlamaHead
-from draftproof.engine.draft.model import check_vocabulary
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, time_rows
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
@@ -41,24 +43,31 @@ def load(files: Files, said: Callable[[str], None]) -> Served:
     said(f"loading {files.target}")
     target = LlamaBackend(files.target, _options(files))
     draft: LlamaBackend | None = None
+    head: LlamaHead | None = None
+    eagle: LlamaEagle | None = None
     try:
         if files.draft is not None:
             said(f"loading {files.draft}")
+        if files.draft is not None and files.eagle:
+            eagle = LlamaEagle(target, files.draft)
+        elif files.draft is not None:
             draft = LlamaBackend(files.draft, _options(files, draft=True))
-            check_vocabulary(target, draft)
+            check_vocabulary(target, draft.vocab, draft.vocabulary)
         head = LlamaHead(target) if files.head else None
-        of_head = _seconds(target, head) if head and files.measure else 0.0
+        follower = head or eagle
+        of_head = _seconds(target, follower) if follower and files.measure else 0.0
     except BaseException:
+        for helper in (draft, eagle):
+            if helper is not None:
+                helper.close()
         target.close()
-        if draft is not None:
-            draft.close()
         raise
     model = target.model
     costs = partial(_costs, target, draft, of_head) if files.measure else None
     return Served(
         name=files.alias or str(files.target),
         path=str(files.target),
-        models=Models(target, draft, NgramPool(), costs, head),
+        models=Models(target, draft, NgramPool(), costs, head, eagle),
         vocabulary=model.vocab,
         template=model.chat_template() or "",
         about=_about(target, costs),
@@ -88,8 +97,8 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     )
 
 
-def _seconds(target: LlamaBackend, head: LlamaHead) -> float:
-    """What a token of the head costs. Needs a sequence of the target that is free."""
+def _seconds(target: LlamaBackend, head: LlamaFollower) -> float:
+    """What a token costs that is drafted from hidden rows. Needs a sequence of the target that is free."""
     followed = target.sequence()
     seconds = time_rows(head)
     followed.close()

@@ -15,11 +15,13 @@ from draftproof.server.served import Served
 
 _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
 _UNBOUNDED = 2**31
-_READERS = {"n_min": {"draft-simple", "draft-mtp", "ngram-mod"}, "p_min": {"draft-simple", "draft-mtp"}}
+_MODELS = {"draft-simple", "draft-mtp", "draft-eagle3"}
+_READERS = {"n_min": {*_MODELS, "ngram-mod"}, "p_min": _MODELS}
 """Drafters that a field is for; the others are for all."""
 _SECTIONS = {
     "draft-simple": "draft",
     "draft-mtp": "draft",
+    "draft-eagle3": "draft",
     "ngram-simple": "ngram_simple",
     "ngram-map-k": "ngram_map_k",
     "ngram-map-k4v": "ngram_map_k4v",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import gguf
 import pytest
+from numpy.typing import NDArray
 
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
 from draftproof.engine.libllama import CacheType, Context, ContextOptions, Model, ModelOptions, Row, load_library
@@ -34,6 +38,26 @@ def backend(name: str, *, heads: bool = False, strict: bool = True, **context: A
         ModelOptions(heads=heads), exact(**{"outputs": 64, **context}), strict=strict, test_rows=4, hidden=heads
     )
     return LlamaBackend(COUNTABLE / name, options)
+
+
+EAGLE_TARGET, EAGLE_DRAFT = "eagle-target.gguf", COUNTABLE / "eagle-draft.gguf"
+
+
+def other_eagle(path: Path, tensors: Mapping[str, NDArray[Any]] = MappingProxyType({}), **fields: Any) -> Path:
+    """Writes the EAGLE-3 draft with other fields of its architecture, and other or more tensors."""
+    old, writer = gguf.GGUFReader(EAGLE_DRAFT), gguf.GGUFWriter(path, "eagle3")
+    for field in old.fields.values():
+        name = field.name.removeprefix("eagle3.")
+        if not field.name.startswith(("GGUF.", "general.architecture")):
+            value = fields.get(name, field.contents())
+            writer.add_key_value(field.name, value, field.types[0], sub_type=field.types[-1])
+    for name, data in {**{tensor.name: tensor.data for tensor in old.tensors}, **tensors}.items():
+        writer.add_tensor(name, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
 
 
 def smollm2() -> Path:

@@ -19,7 +19,7 @@ from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Generation, Job, generate
 from draftproof.engine.libllama import Context, Head, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch
-from draftproof.engine.libllama.head import hidden_rows, put_out_hidden_rows
+from draftproof.engine.libllama.follower import Follower, hidden_rows, put_out_hidden_rows
 from draftproof.engine.slot import Models, Order
 from draftproof.engine.slots import Slots
 from draftproof.engine.verify import greedy
@@ -37,7 +37,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[LlamaBackend]:
     made.close()
 
 
-def naive_drafts(head: Head, tokens: Sequence[int], hidden: Sequence[np.ndarray], k: int) -> list[int]:
+def naive_drafts(head: Follower, tokens: Sequence[int], hidden: Sequence[np.ndarray], k: int) -> list[int]:
     """Every token read by itself with the target's row before it, then k greedy drafts with the head's own rows."""
     head.context.remove(0, 0)
     carried = np.zeros(head.width, np.float32)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.drafting import Reports, drafting, why_inconclusive
+from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.tolerance import ALL, NOISE_LIMIT, tolerances
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
@@ -31,11 +31,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """`streams`: a whole answer and a streamed one, per route and prompt; `repeats`: two whole ones, for the noise."""
+    """`streams`: a whole answer and a streamed one, per route and prompt; `repeats`: two whole ones, for the noise.
+
+    `noise`: RMS difference in nats of the server's laws by one row and by a batch of rows: a stream may come another way.
+    """
 
     reports: Reports
     streams: tuple[Pair, ...]
     repeats: tuple[Pair, ...] = ()
+    noise: float = 0.0
 
 
 def collect(probe: Probe) -> Evidence:
@@ -47,7 +51,8 @@ def collect(probe: Probe) -> Evidence:
     repeats = [Pair(whole, probe.ask(whole.ask)) for whole in wholes[:REPEATS]]
     streamed = probe.once([replace(ask, stream=True) for ask in asks])
     streams = tuple(Pair(whole, stream) for whole, stream in zip(wholes, streamed, strict=True))
-    return Evidence(probe.facts.self_reports, streams, tuple(repeats))
+    noise = probe.noise([ask.prompt for ask in asks], batches(wholes))
+    return Evidence(probe.facts.self_reports, streams, tuple(repeats), noise)
 
 
 def _absent(token: TokenRecord) -> bool:
@@ -173,9 +178,9 @@ def _told(token: TokenRecord) -> str:
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails when entries are missing from a stream, or differ by more than max(.05, 20 noise) nats, before any near-tie.
 
-    No alpha is spent: the tolerance is a multiple of how far two whole answers differ, not a test.
+    No alpha is spent: the tolerance is a multiple of how far two whole answers differ, or one row and a batch, not a test.
     """
-    noise = _noise([p for p in evidence.repeats if p.whole.ok and p.other.ok])
+    noise = max(evidence.noise, _noise([p for p in evidence.repeats if p.whole.ok and p.other.ok]))
     _, limit = tolerances(noise)
     found = [(pair, code, text) for pair in evidence.streams for code, text in _faults(pair, limit)]
     findings = tuple(Finding(c, f"{t} ({p.whole.route})", (p.whole.exchange, p.other.exchange)) for p, c, t in found)
@@ -192,7 +197,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"logprobs are not streamed: {refusal}"
         return Judgement(Verdict.NOT_APPLICABLE, text, measured=measured, tables=tables)
     if noise > NOISE_LIMIT and any(fault for pair in evidence.streams for fault in _faults(pair, ALL)):
-        text = f"two whole answers differ by {noise:.3f} nat (RMS), too much to judge single values"
+        text = f"the server differs from itself by {noise:.3f} nat (RMS), too much to judge single values"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
     if not entries:
         text = "no token came with a logprob"
@@ -329,6 +334,7 @@ CHECK = Check(
         Example("another token at a near-tie", _of(_pair((_TIED[0], made.true_token(0)), whole=_TIED)), Verdict.PASS),
         Example("refused when streamed", _of(_REFUSED), Verdict.NOT_APPLICABLE),
         Example("equal in spite of noise", _of(_pair(_TOKENS), repeats=(_pair(_moved(0.2)),)), Verdict.PASS),
+        Example("off by less than batches of rows are", replace(_of(_pair(_moved(0.4))), noise=0.03), Verdict.PASS),
         Example("too noisy to judge", _of(_pair(_moved(0.4)), repeats=(_pair(_moved(0.2)),)), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _of(_pair(_TOKENS, drafted=None)), Verdict.INCONCLUSIVE),
         Example("nothing came", _of(), Verdict.INCONCLUSIVE),

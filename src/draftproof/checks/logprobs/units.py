@@ -103,11 +103,17 @@ def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | 
     return best if spread > 2 * tolerance else None
 
 
+def _told(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
+    """`_classify` at the smallest tolerance where a known law keeps it, else at that of the noise."""
+    strictly = _classify(probed, places, FIT)
+    return _classify(probed, places, max(FIT, FIT_NOISE * noise)) if strictly in (None, Law.OTHER) else strictly
+
+
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails if token 1 and later tokens describe different laws, or one that is none of the known; no alpha is spent."""
-    tolerance = max(FIT, FIT_NOISE * evidence.noise)
+    noise = evidence.noise
     probed = [p for p in evidence.probed if p.answer.ok and p.tokens]
-    classes = [(_classify(p, [0], tolerance), _classify(p, range(1, len(p.tokens)), tolerance)) for p in probed]
+    classes = [(_told(p, [0], noise), _told(p, range(1, len(p.tokens)), noise)) for p in probed]
     rows = tuple((_condition(p.answer.ask.sampling), *pair) for p, pair in zip(probed, classes, strict=True))
     first, later = ({pair[i] for pair in classes} - {None} for i in (0, 1))
     mixed = any(a and b and a is not b for a, b in classes)
@@ -124,7 +130,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     bare = [t for p in probed for t in drafted_places(p.answer) if not t.alternatives]
     if bare:
         text = f"{len(bare)} tokens after the first have no values, so that nothing can be told of those"
-        return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="logprobs of drafted tokens: repair those first")
+        return Judgement(
+            Verdict.INCONCLUSIVE, text, tables=tables, missing="logprobs of drafted tokens: repair those first"
+        )
     state = drafting(evidence.reports, [p.answer for p in probed])
     missing = why_inconclusive(state)
     if missing:

@@ -14,11 +14,12 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
+from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
-from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, PrefixRow, known_model
+from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
 from draftproof.checks.sampling.thermometer import Reading, read
-from draftproof.client.coupling import draws_of, predict
+from draftproof.client.coupling import MT19937, draws_of, predict
 from draftproof.core.distribution import Law, shape
 from draftproof.core.facts import Facts
 from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
@@ -36,6 +37,8 @@ MOST = {Effort.QUICK: 64, Effort.STANDARD: 128, Effort.DEEP: 256}
 VISITS = 2
 ROWS = {Effort.QUICK: 64, Effort.STANDARD: 400, Effort.DEEP: 2000}
 GREEDY_BELOW = 0.2
+MOST_BY_SEEDS, APART = 0.15, 10
+"""By seeds: the largest total variation of a pass, and how many draws half the temperature must change to be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Evidence:
     """Answers at temperature 2 to an ordinary prompt and to one that repeats itself.
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's). `noise`: RMS error of laws in nats.
+    `coupling` names the generator whose draws can be replayed.
     """
 
     reports: Reports
@@ -50,6 +54,7 @@ class Evidence:
     known: str
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
+    coupling: str = ""
 
 
 def conditions(probe: Probe) -> list[Condition]:
@@ -82,7 +87,7 @@ def collect(probe: Probe) -> Evidence:
         if known is None:
             rows += _rows(probe, streams, rows)
         name = known.name if known else ""
-        evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows))
+        evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows), probe.facts.coupling)
         # The next batch takes as long as all before it.
         slow = 2 * (time.monotonic() - began) > SECONDS[probe.effort]
         if slow or done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
@@ -102,6 +107,8 @@ def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) ->
 
 
 def _is_decided(evidence: Evidence, known: KnownModel | None) -> bool:
+    if _replayed(evidence, known, PASS_ERROR) is not None:
+        return True
     book = _Laws(evidence, known)
     if book.reading(later=True, error=PASS_ERROR).log_e >= math.log(2 / ALPHA):
         return True
@@ -170,19 +177,38 @@ class _Laws:
         return [self._listed(self._by_prefix.get((n, p)), stream) for p in prefixes]
 
     def _listed(self, row: OracleRow | None, stream: Stream) -> tuple[Law, Sequence[int]] | None:
-        top_k = stream.sampling.top_k
-        if row is None or not self._is_clear(row, top_k):
+        kept = 0 if row is None else self._sure(row, stream.sampling.top_k)
+        if row is None or kept < 2:
             return None
-        kept = top_k or len(row.ids)
         numbers = {name: number for number, name in enumerate(stream.names)}
         tokens = [numbers.get(t, -1) for t in row.texts[:kept]] if stream.names else list(row.ids[:kept])
         return np.array(row.logprobs[:kept]), tokens
 
-    def _is_clear(self, row: OracleRow, top_k: int) -> bool:
-        """Whether it is certain which tokens could come. A token beyond them is left out: those within keep their odds."""
+    def _sure(self, row: OracleRow, top_k: int) -> int:
+        """How many tokens are sure to be among those that could come. The others are left out: these keep their odds."""
         if not top_k:
-            return row.complete
-        return len(row.ids) > top_k and row.logprobs[top_k - 1] - row.logprobs[top_k] >= self._edge
+            return len(row.ids) if row.complete else 0
+        if len(row.ids) <= top_k:
+            return 0
+        return sum(x >= row.logprobs[top_k] + self._edge for x in row.logprobs[:top_k])
+
+
+def _replayed(evidence: Evidence, known: KnownModel | None, error: float) -> tuple[Statement, int] | None:
+    """The bound from draws that are just those of their seeds at the temperature asked for, where at half of it enough of them
+    would not be; and how many would not.
+    """
+    rows = evidence.rows
+    vocabulary = len(rows[0].row.ids) if rows and rows[0].row.complete else None
+    asked, colder = (Assessment(LawBook(known, rows, vocabulary, evidence.noise), evidence.coupling) for _ in range(2))
+    asked.observe(evidence.streams)
+    bound = asked.bound(evidence.streams, error)
+    if bound is None or bound.kind != "seeds" or bound.tv > MOST_BY_SEEDS:
+        return None
+    colder.observe(
+        [replace(s, sampling=replace(s.sampling, temperature=s.sampling.temperature / 2)) for s in evidence.streams]
+    )
+    apart = colder.coupling.mismatches - asked.coupling.mismatches
+    return (bound.statement, apart) if apart >= APART else None
 
 
 def _too_wide(reading: Reading) -> bool:
@@ -192,8 +218,9 @@ def _too_wide(reading: Reading) -> bool:
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails when bets on other temperatures, for tokens after the first, reach 2/alpha against the one asked for.
 
-    Token 1, which is not drafted, is the control at the other half of alpha. Passes only if the temperatures that are not refuted
-    at `terms.pass_error` lie above half of the one asked for and have an upper limit, in streams that drafted.
+    Token 1, which is not drafted, is the control at the other half of alpha. Passes, in streams that drafted, only if the tokens
+    are their seeds' own draws at that temperature and not at half of it, or if the temperatures that are not refuted at
+    `terms.pass_error` lie above half of the one asked for and have an upper limit.
     """
     known = known_model(evidence.known) if evidence.known else None
     book = _Laws(evidence, known)
@@ -220,9 +247,11 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     rows = tuple((name, r.n, r.best, r.low, r.high) for name, r in (("1", first), ("later", held)))
     tables = (Table(f"Temperature, {HOT:g} asked for", ("token", "n", "best fit", "at least", "at most"), rows),)
 
-    def say(verdict: Verdict, text: str, code: str = "", missing: str = "") -> Judgement:
+    def say(
+        verdict: Verdict, text: str, code: str = "", missing: str = "", more: tuple[Statement, ...] = ()
+    ) -> Judgement:
         findings = (Finding(code, text),) if code else ()
-        return Judgement(verdict, text, findings, (statement,), measured, tables, missing)
+        return Judgement(verdict, text, findings, (statement, *more), measured, tables, missing)
 
     if first.log_e >= limit:
         text = f"temperature {HOT:g} does not even reach token 1, which is drawn as if at {first.best:.2g}"
@@ -242,6 +271,11 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         stop = f"only {drafted} tokens were drafted"
     if stop:
         return say(Verdict.INCONCLUSIVE, stop, missing="prompts that draft at temperature 2")
+    if by_seeds := _replayed(evidence, known, terms.pass_error):
+        bound, apart = by_seeds
+        text = f"{bound.n} tokens after the first are their seeds' own draws at temperature {HOT:g}"
+        text += f"; {apart} of them would not be at {HOT / 2:g}"
+        return say(Verdict.PASS, text, more=(bound,))
     if _too_wide(held):
         text = (
             f"the law is too peaked, or the tokens too few: any temperature in [{held.low:.2g}, {held.high:.2g}] fits"
@@ -251,7 +285,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
         return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
     confidence = f"at {100 * (1 - terms.pass_error):.4g}%"
-    text = f"{held.n} tokens after the first exclude temperatures below {held.low:.2g} and above {held.high:.2g} {confidence}, {HOT:g} was asked for"
+    text = (
+        f"{held.n} tokens after the first exclude temperatures below {held.low:.2g} and above {held.high:.2g} {confidence}, "
+        f"{HOT:g} was asked for"
+    )
     return say(Verdict.PASS, text)
 
 
@@ -282,6 +319,10 @@ def _made(
     return Evidence(made.LIVE_ON, 1e-6, "", (stream,), rows)
 
 
+def _noisy(drawn: float) -> Evidence:
+    return replace(_made(drawn), noise=0.5, coupling=MT19937)
+
+
 def _declined(evidence: Evidence) -> Evidence:
     return replace(evidence, streams=tuple(replace(s, effective=False) for s in evidence.streams))
 
@@ -299,8 +340,10 @@ def _other_law() -> Evidence:
 CHECK = Check(
     name="sampling/temperature",
     claim="The temperature of a request reaches drafted tokens: a pass excludes half of it and less, and says what else.",
-    blind_to="A smaller deviation than the pass states; other temperatures; a fault at a small share of the tokens (see sampling/distribution).",
-    remedy="Do not sample from this server while it speculates: its text is less varied than asked for. Restart it without speculation.",
+    blind_to="A smaller deviation than the pass states; other temperatures; a fault at a small share of the tokens "
+    "(see sampling/distribution).",
+    remedy="Do not sample from this server while it speculates: its text is less varied than asked for. "
+    "Restart it without speculation.",
     aspects=("text",),
     evidence=Evidence,
     collect=collect,
@@ -314,6 +357,9 @@ CHECK = Check(
         Example("the temperature is ignored", _made(0.0, first=0.0), Verdict.FAIL, ("IGNORED",)),
         Example("only token 1 is wrong", _made(HOT, first=0.0), Verdict.FAIL, ("BASELINE",)),
         Example("temperature 2", _made(HOT), Verdict.PASS),
+        Example("temperature 2, drawn as the seeds say", replace(_made(HOT), coupling=MT19937), Verdict.PASS),
+        Example("the same, too noisy to read otherwise", _noisy(HOT), Verdict.PASS),
+        Example("too noisy to read, and another temperature", _noisy(1.0), Verdict.INCONCLUSIVE),
         Example("no speculation", replace(_made(HOT, drafted=0), reports=made.LIVE_OFF), Verdict.PASS),
         Example("speculation declined", _declined(_made(HOT, drafted=0)), Verdict.PASS),
         Example("a law too peaked to tell", _made(0.0, law=_PEAKED), Verdict.INCONCLUSIVE),

@@ -53,7 +53,9 @@ IN_WORDS: Mapping[str, str] = {
     "draft's favourite, by exact match or by rejection sampling": (
         "the draft's likeliest token is proposed and kept where the model draws it too"
     ),
-    "drawn draft against the target's favourite": "drawn drafts are kept where they are the model's likeliest token (which is not exact)",
+    "drawn draft against the target's favourite": (
+        "drawn drafts are kept where they are the model's likeliest token (which is not exact)"
+    ),
 }
 """Of every rule, how it goes."""
 

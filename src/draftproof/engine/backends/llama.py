@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from draftproof.core.errors import UsageError
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
 from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
-from draftproof.engine.libllama.head import Hidden, hidden_rows, put_out_hidden_rows
+from draftproof.engine.libllama.follower import Hidden, Tap
+from draftproof.engine.libllama.head import OutputTap
 from draftproof.engine.libllama.model import Progress
 from draftproof.engine.libllama.rows import RowTest, can_truncate, measure
 
@@ -67,11 +69,12 @@ class LlamaBackend:
         Raises LibraryMissing, UnsupportedBuild, SelfTestFailed, ModelRejected, ContextRejected, and what `progress` raises.
         """
         self.options = options
+        self._tap: Tap | None = OutputTap() if options.hidden else None
         self.model = Model(library or load_library(), path, options.model, progress)
         try:
             self.memory = Context(self.model, options.context)
-            if options.hidden:
-                put_out_hidden_rows(self.memory)
+            if self._tap is not None:
+                self._tap.open(self.memory)
             self.can_truncate = can_truncate(self.memory)
         except BaseException:
             self.model.close()
@@ -98,8 +101,8 @@ class LlamaBackend:
                 tested = max(self.options.test_rows, *self.options.test_longer, 2)
                 small = replace(own, tokens=_TEST_TOKENS, sequences=1, batch=min(own.batch, tested), outputs=0)
                 with Context(self.model, small) as context:
-                    if self.options.hidden:
-                        put_out_hidden_rows(context)
+                    if self._tap is not None:
+                        self._tap.open(context)
                     limits = self.options.test_rows, self.options.test_longer
                     self._row_test = measure(context, *limits, tokens=self.memory.tokens)
             return self._row_test
@@ -153,6 +156,17 @@ class LlamaBackend:
         for feed in feeds:
             self._own(feed).tokens.extend(feed.tokens)
         return rows
+
+    def listen(self, tap: Tap | None) -> None:
+        """From here on the sequences keep the hidden rows that `tap` takes; None: none any more.
+
+        Raises UsageError where tokens were read already: theirs are not known.
+        """
+        if tap is not None:
+            if any(sequence.tokens for sequence in self._open.values()):
+                raise UsageError("A model cannot be listened to once it has read something.")
+            tap.open(self.memory)
+        self._tap = tap
 
     def close(self) -> None:
         self.model.close()
@@ -212,18 +226,17 @@ class LlamaBackend:
             for i, token in enumerate(piece.tokens)
         ]
         logits = self.memory.decode(rows)
-        if self.options.hidden:
-            hidden, at = hidden_rows(self.memory, len(rows)).copy(), 0
-            for piece in call:
-                self._open[piece.sequence].hidden.extend(hidden[at : at + len(piece.tokens)])
-                at += len(piece.tokens)
+        if self._tap is not None:
+            hidden = self._tap.rows(self.memory, [len(piece.tokens) for piece in call])
+            for piece, own in zip(call, hidden, strict=True):
+                self._open[piece.sequence].hidden.extend(own)
         return logits
 
 
 class LlamaSequence:
     """One conversation in the memory of a `LlamaBackend`.
 
-    hidden[i]: float32[width], what the model put out after its i-th token; empty unless the backend keeps hidden rows.
+    hidden[i]: float32[width], what a drafter reads of its i-th token; empty unless the backend keeps hidden rows.
     """
 
     def __init__(self, backend: LlamaBackend, number: int) -> None:

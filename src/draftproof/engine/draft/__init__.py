@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.draft import model, mtp, ngram_cache, ngram_map_k, ngram_map_k4v, ngram_mod, ngram_simple, none
+from draftproof.engine.draft import (
+    eagle3,
+    model,
+    mtp,
+    ngram_cache,
+    ngram_map_k,
+    ngram_map_k4v,
+    ngram_mod,
+    ngram_simple,
+    none,
+)
 from draftproof.engine.draft.kind import Kind
 
 DRAFTERS: tuple[Kind, ...] = (
     none.DRAFTER,
     model.DRAFTER,
     mtp.DRAFTER,
+    eagle3.DRAFTER,
     ngram_simple.DRAFTER,
     ngram_map_k.DRAFTER,
     ngram_map_k4v.DRAFTER,

@@ -17,8 +17,8 @@ from draftproof.engine.draft.pace import Costs
 class Setup:
     """All that a drafter may need. What belongs to the server (models, pool) is lent.
 
-    `sequence` of the draft model and `head_sequence` of the prediction head hold prefixes of the prompt. `drawn`: the rule
-    accepts most when drafts are drawn from q and not the likeliest tokens.
+    `sequence` of the draft model, `head_sequence` of the prediction head and `eagle_sequence` of the EAGLE-3 draft hold prefixes
+    of the prompt. `drawn`: the rule accepts most when drafts are drawn from q and not the likeliest tokens.
     """
 
     target: Backend
@@ -30,6 +30,8 @@ class Setup:
     pool: NgramPool | None = None
     head: Backend | None = None
     head_sequence: Sequence | None = None
+    eagle: Backend | None = None
+    eagle_sequence: Sequence | None = None
 
 
 @dataclass(frozen=True, slots=True)

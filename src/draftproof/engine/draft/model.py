@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from draftproof.core.chain import Chain
 from draftproof.core.coin import Coin
-from draftproof.core.errors import UsageError
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel
-from draftproof.engine.backend import Backend, Rows
+from draftproof.engine.backend import Backend, Rows, check_vocabulary
 from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind, Setup
@@ -99,22 +98,9 @@ class ModelDrafter:
         self._sequence.close()
 
 
-def check_vocabulary(target: Backend, draft: Backend) -> None:
-    """Raises UsageError unless every token id means the same to both."""
-    if target.vocab != draft.vocab:
-        raise UsageError(
-            f"The draft model has {draft.vocab} tokens, the target {target.vocab}.",
-            "Take a draft model of the same family.",
-        )
-    if target.vocabulary != draft.vocabulary:
-        raise UsageError(
-            "The draft model's tokens have other texts than the target's.", "Take a draft model of the same family."
-        )
-
-
 def _open(setup: Setup) -> ModelDrafter:
     assert setup.draft is not None
-    check_vocabulary(setup.target, setup.draft)
+    check_vocabulary(setup.target, setup.draft.vocab, setup.draft.vocabulary)
     sequence = setup.sequence or setup.draft.sequence()
     return ModelDrafter(setup.draft, sequence, setup.sampling, setup.speculation.draft, drawn=setup.drawn)
 

@@ -7,8 +7,10 @@ from functools import cache
 from draftproof.engine.libllama import carrier, selftest
 from draftproof.engine.libllama.batch import Row
 from draftproof.engine.libllama.context import CacheType, Context, ContextOptions
+from draftproof.engine.libllama.eagle import Eagle
+from draftproof.engine.libllama.follower import HeadRow, HeadRows
 from draftproof.engine.libllama.grammar import Grammar
-from draftproof.engine.libllama.head import Head, HeadRow, HeadRows
+from draftproof.engine.libllama.head import Head
 from draftproof.engine.libllama.library import Library, open_carrier
 from draftproof.engine.libllama.model import Model, ModelOptions
 from draftproof.engine.libllama.vocab import Vocab
@@ -17,6 +19,7 @@ __all__ = [
     "CacheType",
     "Context",
     "ContextOptions",
+    "Eagle",
     "Grammar",
     "Head",
     "HeadRow",

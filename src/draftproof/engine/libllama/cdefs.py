@@ -196,17 +196,27 @@ void * llama_batch_ext_init(void * ctx);
 void llama_batch_ext_free(void * batch);
 void llama_batch_ext_clear(void * batch);
 int32_t llama_batch_ext_add_token(void * batch, llama_seq_id seq_id, llama_token id);
+int32_t llama_batch_ext_add_embd(void * batch, llama_seq_id seq_id, struct llama_embd embd);
 bool llama_batch_ext_set_embd_state(void * batch, int32_t idx, struct llama_embd embd);
+bool llama_batch_ext_set_embd_token(void * batch, int32_t idx, struct llama_embd embd);
 bool llama_batch_ext_set_output_logits(void * batch, int32_t idx, bool value);
 bool llama_batch_ext_set_pos(void * batch, int32_t idx, const llama_pos * pos);
 int32_t llama_process(void * ctx, int32_t type, void * batch);
 void _Z26llama_set_embeddings_nextnP13llama_contextbb(void * ctx, bool value, bool masked);
 float * _Z26llama_get_embeddings_nextnP13llama_context(void * ctx);
+void _Z30llama_set_embeddings_layer_inpP13llama_contextjb(void * ctx, uint32_t layer, bool value);
+float * _Z30llama_get_embeddings_layer_inpP13llama_contextj(void * ctx, uint32_t layer);
+const int32_t * _Z28llama_model_target_layer_idsPK11llama_model(const void * model);
+uint32_t _Z30llama_model_target_layer_ids_nPK11llama_model(const void * model);
 """
-"""What multi-token-prediction heads need. The last two are C++ and called by their mangled names."""
+"""What prediction heads and EAGLE-3 drafts need. The last six are C++ and called by their mangled names."""
 
 PUT_OUT_HIDDEN = "_Z26llama_set_embeddings_nextnP13llama_contextbb"
 GET_HIDDEN = "_Z26llama_get_embeddings_nextnP13llama_context"
+PUT_OUT_LAYER = "_Z30llama_set_embeddings_layer_inpP13llama_contextjb"
+GET_LAYER = "_Z30llama_get_embeddings_layer_inpP13llama_contextj"
+TARGET_LAYERS = "_Z28llama_model_target_layer_idsPK11llama_model"
+TARGET_LAYERS_COUNT = "_Z30llama_model_target_layer_ids_nPK11llama_model"
 
 
 def declarations(layout: Layout) -> str:

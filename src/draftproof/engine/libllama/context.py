@@ -76,10 +76,11 @@ class AnyRow(Protocol):
 class Context(Owner):
     """Memory for `sequences` sequences, numbered from 0. One thread at a time may use it."""
 
-    def __init__(
-        self, model: Model, options: ContextOptions = ContextOptions(), head_of: Context | None = None
-    ) -> None:
-        """`head_of`: this context runs the prediction head of the model, beside that context.
+    model: Model
+
+    def __init__(self, model: Model, options: ContextOptions = ContextOptions(), beside: Context | None = None) -> None:
+        """`beside`: this context drafts for that one: it runs the prediction head where both are of one model, else an
+        EAGLE-3 draft.
 
         Raises ContextRejected when libllama cannot make it, most often for want of memory.
         """
@@ -95,9 +96,9 @@ class Context(Owner):
         params.kv_unified = options.unified
         params.swa_full = True
         params.offload_kqv = params.op_offload = model.options.gpu_layers != 0
-        if head_of is not None:
-            params.ctx_type = 1
-            params.ctx_other = head_of.pointer
+        if beside is not None:
+            params.ctx_type = int(beside.model is model)
+            params.ctx_other = beside.pointer
         library.log.forget()
         pointer = library.lib.llama_init_from_model(model.pointer, params)
         if pointer == library.ffi.NULL:

@@ -16,6 +16,7 @@ from draftproof.engine.libllama.vocab import Vocab
 
 MAGIC = b"GGUF"
 TEXT_BYTES = 256
+EAGLE = "eagle3"
 Progress = Callable[[float], None]
 
 
@@ -25,7 +26,8 @@ class ModelOptions:
 
     mmap: map the file rather than copy it. extra_buffers: repack the weights for this processor; faster for long prompts,
     but the rows of a batch then differ from single rows. heads: load the multi-token-prediction blocks too. check: look
-    for NaN and infinity in every tensor. gpu_layers: how many layers a graphics processor holds (-1: all).
+    for NaN and infinity in every tensor. gpu_layers: how many layers a graphics processor holds (-1: all). eagle: the file
+    is an EAGLE-3 draft, which is no language model without its target.
     """
 
     mmap: bool = True
@@ -33,6 +35,7 @@ class ModelOptions:
     heads: bool = False
     check: bool = False
     gpu_layers: int = 0
+    eagle: bool = False
 
 
 class Model(Owner):
@@ -51,11 +54,29 @@ class Model(Owner):
         self._contexts: weakref.WeakSet[Owner] = weakref.WeakSet()
         super().__init__(library, _load(library, path, options, progress), library.lib.llama_model_free)
         self.vocab = Vocab(self)
-        if library.lib.llama_model_has_encoder(self.pointer) or not library.lib.llama_model_has_decoder(self.pointer):
+        try:
+            self._check_kind()
+        except ModelRejected:
             self.close()
+            raise
+
+    def _check_kind(self) -> None:
+        lib, path = self.library.lib, self.path
+        is_eagle = self.metadata.get("general.architecture") == EAGLE
+        if is_eagle and not self.options.eagle:
+            raise ModelRejected(
+                f"{path} is an EAGLE-3 draft: it works beside its target only.",
+                "Name it with -md, and --spec-type draft-eagle3.",
+            )
+        if self.options.eagle:
+            if not is_eagle:
+                raise ModelRejected(
+                    f"{path} is no EAGLE-3 draft.", "As an ordinary draft model: --spec-type draft-simple."
+                )
+            return
+        if lib.llama_model_has_encoder(self.pointer) or not lib.llama_model_has_decoder(self.pointer):
             raise ModelRejected(f"{path} is not a decoder-only language model.")
-        if library.lib.llama_model_is_diffusion(self.pointer):
-            self.close()
+        if lib.llama_model_is_diffusion(self.pointer):
             raise ModelRejected(f"{path} is a diffusion model: it has no law of the next token.")
 
     def adopt(self, context: Owner) -> None:
@@ -87,6 +108,10 @@ class Model(Owner):
     def output_width(self) -> int:
         """Length of the hidden rows that a prediction head takes."""
         return int(self.library.lib.llama_model_n_embd_out(self.pointer))
+
+    @property
+    def layers(self) -> int:
+        return int(self.library.lib.llama_model_n_layer(self.pointer))
 
     @property
     def heads(self) -> int:
