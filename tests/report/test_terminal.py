@@ -202,6 +202,7 @@ def test_known_model_is_named_beside_the_file() -> None:
 def test_a_comparison_ends_in_its_own_words() -> None:
     same = run([replace(SOUND, name="same/logprobs", aspects=())])
     assert "exit 0 (the same: no difference in what was compared)" in text(same)
+    assert "\n\n\n" not in text(same)
     differ = run([replace(FAULTY, name="same/logprobs", aspects=())])
     assert "exit 1 (they differ)" in text(differ)
 

@@ -195,7 +195,8 @@ def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
         if report.aggregates:
             page.blank()
             _aggregates(page, report.aggregates, verbosity)
-        page.blank()
+        if report.safety or report.limits:
+            page.blank()
         _list(page, "Limits of this audit", [f"{limit.what}: {limit.effect}" for limit in report.limits])
     for accepted in report.accepted if verbosity >= 0 else ():
         page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
