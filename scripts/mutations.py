@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from scripts.judged import SOURCE, judged_names
 
 _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -54,10 +53,10 @@ class Mutant:
 
 def mutants(module: str) -> list[Mutant]:
     """All of a module. Names are unique: what occurs again in a function is numbered."""
-    path = ROOT / "src" / "draftproof" / f"{module}.py"
+    path = SOURCE / f"{module}.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {".".join(name): node for name, node in _functions(tree)}
-    judged = _reached(tree) if module.startswith("checks/") and "judge" in functions else None
+    judged = judged_names().get(module, frozenset()) if module.startswith("checks/") else None
     out: list[Mutant] = []
     names: Counter[str] = Counter()
     for mutant in (*_of_constants(tree, judged), *_of_functions(tree, functions, judged)):
@@ -75,21 +74,7 @@ def _functions(node: ast.AST, outer: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield from _functions(child, (*outer, child.name))
 
 
-def _reached(tree: ast.Module) -> set[str]:
-    """Names at the top of the module that `judge` uses, directly or through others; a class counts as a whole."""
-    top = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    found, todo = set(), ["judge"]
-    while todo:
-        name = todo.pop()
-        if name in found:
-            continue
-        found.add(name)
-        used = {n.id for n in ast.walk(top[name]) if isinstance(n, ast.Name)} if name in top else set()
-        todo += sorted(used)
-    return found
-
-
-def _of_constants(tree: ast.Module, judged: set[str] | None) -> Iterator[Mutant]:
+def _of_constants(tree: ast.Module, judged: Set[str] | None) -> Iterator[Mutant]:
     for node in tree.body:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
@@ -103,7 +88,7 @@ def _of_constants(tree: ast.Module, judged: set[str] | None) -> Iterator[Mutant]
                     yield Mutant(f"{target.id}: {ast.unparse(number)} -> {value!r}", target.id, value=value)
 
 
-def _of_functions(tree: ast.Module, functions: dict[str, ast.FunctionDef], judged: set[str] | None) -> Iterator[Mutant]:
+def _of_functions(tree: ast.Module, functions: dict[str, ast.FunctionDef], judged: Set[str] | None) -> Iterator[Mutant]:
     for where, function in functions.items():
         if judged is not None and where.split(".")[0] not in judged:
             continue
@@ -131,6 +116,8 @@ def _places(function: ast.FunctionDef) -> Iterator[ast.AST]:
             continue
         yield node
         skipped = {id(node.annotation)} if isinstance(node, ast.AnnAssign) else set()
+        if isinstance(node, ast.FunctionDef):
+            skipped |= {id(node.args), *map(id, node.decorator_list)} | ({id(node.returns)} if node.returns else set())
         if isinstance(node, ast.Call):  # that lengths must be equal is an assertion
             skipped |= {id(k) for k in node.keywords if k.arg == "strict"}
         stack += [c for c in reversed(list(ast.iter_child_nodes(node))) if id(c) not in skipped]

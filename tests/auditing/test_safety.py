@@ -119,3 +119,10 @@ def test_a_span_of_time_in_words(least_s: float, most_s: float, told: str) -> No
 
 def test_the_gateway_is_named_for_servers_that_there_are() -> None:
     assert {d.name for d in DIALECTS} >= GATEWAY_DIALECTS
+
+
+def test_a_caution_stands_beside_the_count_of_passes_too() -> None:
+    held = outcome(ONE.name, Verdict.PASS, caution="logprobs move by up to 0.1 nat")
+    rows = {row.what: row for row in safe_to_use((ONE,), [held])}
+    assert rows["text"].reason == "logprobs/one passed; logprobs move by up to 0.1 nat"
+    assert rows["text"].brief(45) == "1 check passed; logprobs move by up to 0.1 nat"

@@ -66,3 +66,13 @@ def test_the_count_is_foretold(name: str) -> None:
     assert abs(sums[0]) <= 5 * math.sqrt(sums[1] + 1e-9)
     assert abs(sums[2]) <= 5 * 3 * math.sqrt(sums[1] + 1e-9)
     assert sums[3] == pytest.approx(sums[1], rel=0.6, abs=1e-9)
+
+
+def test_a_drawn_draft_against_the_favourite_is_accepted_where_both_can_be() -> None:
+    """On average over texts drawn from p: q(argmax p), or p of it where that is less."""
+    p = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]])
+    q = np.array([[0.4, 0.3, 0.3], [0.1, 0.2, 0.7], [0.3, 0.2, 0.5]])
+    rule = RULES["drawn draft against the target's favourite"][1]
+    each = np.array([rule(p, q, np.full(3, x)) for x in range(3)])
+    np.testing.assert_allclose((p.T * each).sum(axis=0), [0.4, 0.6, 0.2])
+    assert (each <= 1).all()

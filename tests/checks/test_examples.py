@@ -14,7 +14,7 @@ from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
 from draftproof.core.verdict import Verdict
 
-EXAMPLES = [pytest.param(c, e, id=f"{c.name}: {e.name}") for c in CHECKS for e in c.examples]
+EXAMPLES = [pytest.param(c, e, id=f"{c.name}: {e.name}") for c in (*CHECKS, *COMPARISONS) for e in c.examples]
 FACTS = Facts("http://127.0.0.1:1", "llama_server", "made up", routes=("/completion",), max_alternatives=5)
 
 

@@ -43,6 +43,12 @@ def test_anything_else_is_told(text: str) -> None:
     assert form(text, keys=KEYS).fault()
 
 
+def test_numbers_have_three_digits_at_most() -> None:
+    assert not form(RECORD.replace("305", "999"), keys=KEYS).fault()
+    assert form(RECORD.replace("305", "1000"), keys=KEYS).fault()
+    assert form(RECORD.replace("305", "0"), keys=KEYS).fault()
+
+
 def test_an_object_that_the_budget_cut_is_not_blamed() -> None:
     assert not form(RECORD[:20], finish="length", keys=KEYS).fault()
 

@@ -192,3 +192,25 @@ def test_a_constant_in_a_minority_explains_nothing() -> None:
     few = answer(errors)
     zeros = tuple(replace(s, token=replace(s.token, logprob=0.0)) if n < 3 else s for n, s in enumerate(few.tokens))
     assert judged(replace(few, tokens=zeros)).codes == ("CORRUPT",)
+
+
+def test_noise_below_the_limit_leaves_a_few_small_differences_to_the_tolerance() -> None:
+    assert judged(answer(off(40, {3: 0.06})), noise=0.045).verdict is Verdict.PASS
+
+
+def test_a_draft_of_fewer_tokens_explains_those_that_it_has() -> None:
+    wrong = [-0.3 - 0.1 * n for n in range(8)]
+    tokens = [scored(0), *(Scored(replace(made.true_token(1), logprob=x), row()) for x in wrong[1:])]
+    short = Rescored(made.answer([t.token for t in tokens], drafted=9, accepted=2), tuple(tokens), (0.0, *wrong[1:6]))
+    assert judged(short).codes == ("DRAFTS_OWN",)
+
+
+def test_noise_of_the_cache_does_not_excuse_a_wrong_value_without_a_list() -> None:
+    """A value off by less than the noise of the cache explains, by more than that of rows: with its list, and without."""
+    errors = off(40, dict.fromkeys(range(3, 40, 4), 0.2))
+    listed = answer(errors)
+    bare = [replace(s, token=replace(s.token, alternatives=())) if n == 7 else s for n, s in enumerate(listed.tokens)]
+    right = [replace(s, token=replace(s.token, alternatives=())) if n == 8 else s for n, s in enumerate(listed.tokens)]
+    assert judged(listed, cache_noise=0.03).verdict is Verdict.INCONCLUSIVE
+    assert judged(replace(listed, tokens=tuple(bare)), cache_noise=0.03).verdict is Verdict.FAIL
+    assert judged(replace(listed, tokens=tuple(right)), cache_noise=0.03).verdict is Verdict.INCONCLUSIVE

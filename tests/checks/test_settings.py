@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from draftproof.checks.sampling.settings import BY_NAME, SETTINGS, Kind, Setting, banning, shortfalls
-from draftproof.core.distribution import shape
+from draftproof.core.distribution import log_softmax, shape
+from draftproof.core.sampling import Sampling
 
 VOCABULARY = 12
 CONTEXT = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 1, 4, 1)
@@ -49,3 +50,17 @@ def test_xtc_near_its_threshold_is_a_near_tie() -> None:
     short = shortfalls(np.log(law / law.sum()), (), BY_NAME["xtc_probability"].sampling)
     assert int(np.argmin(short)) == 1
     assert 0 < short[2] < 0.01 < short[0]
+
+
+def test_xtc_moves_a_token_past_each_of_those_that_stand_below_it() -> None:
+    """All four are above the threshold of .1, so that the last one is left; another must lose every rival below it."""
+    law = np.array([0.4, 0.3, 0.18, 0.12])
+    short = shortfalls(np.log(law), (), BY_NAME["xtc_probability"].sampling)
+    np.testing.assert_allclose(short[1:], [np.log(0.3 / 0.18), np.log(0.12 / 0.1), 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [0.7, 2.0])
+def test_a_truncation_leaves_the_likeliest_at_any_temperature(temperature: float) -> None:
+    short = shortfalls(logits(2), CONTEXT, Sampling(temperature=temperature, top_k=1))
+    logprobs = log_softmax(logits(2))
+    np.testing.assert_allclose(short, logprobs.max() - logprobs)

@@ -85,12 +85,44 @@ def test_laws_that_lie_within_the_tolerance_of_each_other_cannot_be_told_apart()
     assert judged(of(Law.RAW, CUT, 0.03), noise=0.0185).verdict is Verdict.INCONCLUSIVE
 
 
-def test_values_that_fit_in_spite_of_noise_tell_the_law() -> None:
-    assert judged(of(Law.RAW, CUT), noise=0.5).verdict is Verdict.PASS
+def test_values_that_fit_as_without_noise_are_judged_where_noise_could_not_bring_another_law_there() -> None:
+    """The laws differ by .288 nat, four times the noise at .072."""
+    assert judged(of(Law.RAW, CUT, 0.019), noise=0.0715).verdict is Verdict.PASS
+    assert judged(of(Law.RAW, CUT, 0.021), noise=0.0715).verdict is Verdict.INCONCLUSIVE
+    assert judged(of(Law.RAW, CUT), noise=0.0725).verdict is Verdict.INCONCLUSIVE
+    mixed = probed(lambda n, token: value(Law.PROCESSED if n else Law.RAW, token, CUT), CUT)
+    assert judged(mixed, noise=0.0715).codes == ("CLASS_MIX",)
 
 
-def test_a_cut_row_tells_the_raw_law_only_unless_top_k_cuts_shorter() -> None:
-    assert judged(of(Law.RAW, WARM, listed=3)).verdict is Verdict.INCONCLUSIVE
+def beside_cut_rows(first: Law, later: Law, sampling: Sampling = WARM, error: float = 0.0) -> Judgement:
+    """Lists by the same law as their tokens; `error` of the fourth token's own value."""
+    tokens = []
+    for n in range(6):
+        law, token = later if n else first, made.true_token(n % 2)
+        listed = [replace(a, logprob=value(law, a.id or 0, sampling)) for a in token.alternatives or ()]
+        own = value(law, n % 2, sampling) + error * (n == 3)
+        tokens.append(replace(token, logprob=own, alternatives=tuple(listed)))
+    answer = made.answer(tokens, sampling=sampling, drafted=5, accepted=1)
+    return judged(Probed(answer, tuple(Scored(t, row(3)) for t in tokens)))
+
+
+@pytest.mark.parametrize("sampling", [WARM, Sampling(temperature=0.5)])
+def test_a_cut_row_tells_tempered_values_by_how_far_they_are_apart(sampling: Sampling) -> None:
+    for law in (Law.RAW, Law.TEMPERED):
+        judgement = beside_cut_rows(law, law, sampling)
+        assert (judgement.verdict, judgement.tables[0].rows[0][1:]) == (Verdict.PASS, (law, law))
+    assert beside_cut_rows(Law.RAW, Law.TEMPERED, sampling).codes == ("CLASS_MIX",)
+    assert beside_cut_rows(Law.TEMPERED, Law.RAW, sampling).codes == ("CLASS_MIX",)
+
+
+def test_what_fits_no_law_beside_a_cut_row_accuses_nobody() -> None:
+    """There may be laws that only the whole row could tell."""
+    judgement = beside_cut_rows(Law.RAW, Law.TEMPERED, error=0.1)
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert judgement.tables[0].rows[0][1:] == (Law.RAW, None)
+
+
+def test_a_cut_row_tells_the_law_after_top_k_where_that_cuts_shorter() -> None:
     assert judged(of(Law.PROCESSED, WARM, listed=3)).verdict is Verdict.INCONCLUSIVE
     assert judged(of(Law.PROCESSED, CUT, listed=3)).verdict is Verdict.PASS
 

@@ -1,12 +1,13 @@
-"""vLLM's and SGLang's ways of speaking in front of a server that speaks llama-server's: what is sound or broken behind them shows
-through them.
+"""SGLang's way of speaking in front of a server that speaks llama-server's: what is sound or broken behind it shows through it.
+
+vLLM's is that of some of the liars (`draftproof.liars.vllm_words`).
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -88,96 +89,6 @@ class Interpreter:
 
     def stream(self, path: str, body: Json) -> Iterator[Json]:
         raise KeyError(path)
-
-
-class VLLM(Interpreter):
-    def get(self, path: str) -> Answer:
-        if path == "/metrics":
-            return self.upstream.get(path).replace("llamacpp:", "vllm:")
-        known: dict[str, Answer] = {
-            "/health": "",
-            "/version": {"version": "0.32.0"},
-            "/v1/models": {"data": [{"id": "tiny", "owned_by": "vllm", "max_model_len": 512}]},
-        }
-        return known[path]
-
-    def post(self, path: str, body: Json) -> Answer:
-        if path != "/v1/completions":
-            raise KeyError(path)
-        prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
-        choices = [
-            self._choice(prompt, body, n, i + n) for i, prompt in enumerate(prompts) for n in range(body.get("n", 1))
-        ]
-        usage = {
-            "prompt_tokens": sum(len(c["prompt_token_ids"]) for c in choices[:1]),
-            "completion_tokens": sum(len(c["token_ids"]) for c in choices),
-        }
-        told = [choice.pop("timings") for choice in choices]
-        answer = {"id": "cmpl-1", "model": "tiny", "choices": choices, "usage": usage}
-        if len(told) == 1 and "draft_n" in told[0]:
-            counted = {"num_draft_tokens": told[0]["draft_n"], "num_accepted_draft_tokens": told[0]["draft_n_accepted"]}
-            answer["metrics"] = {"speculative_decoding": counted}
-        return answer
-
-    def _choice(self, prompt: str, body: Json, n: int, index: int) -> Json:
-        k = body.get("logprobs") or 0
-        seed = body.get("seed")
-        native = self.upstream.complete(
-            prompt, body, n_predict=body["max_tokens"], n_probs=k, seed=-1 if seed is None else seed + n
-        )
-        entries = native.get("completion_probabilities", [])
-        choice = {
-            "index": index,
-            "text": native["content"],
-            "finish_reason": "length" if native["stop_type"] == "limit" else "stop",
-            "token_ids": native["tokens"],
-            "prompt_token_ids": self.upstream.post("/tokenize", {"content": prompt, "add_special": False})["tokens"],
-            "logprobs": _lists(entries) if k else None,
-            "timings": native["timings"],
-        }
-        if "prompt_logprobs" in body:
-            choice["prompt_logprobs"] = self._prompt(prompt, body["prompt_logprobs"])
-        return choice
-
-    def _prompt(self, prompt: str, k: int) -> list[Json | None]:
-        """The prompt's logprobs by the echo of the server behind; letters stand for token ids."""
-        told = self.upstream.post("/v1/completions", {"prompt": prompt, "max_tokens": 0, "logprobs": k, "echo": True})
-        lists = told["choices"][0]["logprobs"]
-        found: list[Json | None] = []
-        for token, own, top in zip(lists["tokens"], lists["token_logprobs"], lists["top_logprobs"], strict=True):
-            ranked = {token: own, **(top or {})}
-            found.append(
-                None
-                if own is None
-                else {str(_letter(t)): {"logprob": x, "decoded_token": t} for t, x in ranked.items()}
-            )
-        return found
-
-    def stream(self, path: str, body: Json) -> Iterator[Json]:
-        whole = self.post(path, body)
-        assert isinstance(whole, dict)
-        for choice in whole["choices"]:
-            lists = choice["logprobs"]
-            for n, token in enumerate(choice["token_ids"]):
-                part = {name: column[n : n + 1] for name, column in lists.items()} if lists else None
-                text = choice["text"][n : n + 1]
-                last = n + 1 == len(choice["token_ids"])
-                finish = choice["finish_reason"] if last else None
-                event = {"index": choice["index"], "text": text, "logprobs": part, "token_ids": [token]}
-                yield {"choices": [event | {"finish_reason": finish}]}
-        yield {"choices": [], "usage": whole["usage"], "metrics": whole.get("metrics")}
-
-
-def _lists(entries: Sequence[Json]) -> Json:
-    """OpenAI's parallel lists of llama-server's entries; where a list of alternatives is empty, vLLM has the token itself in it."""
-    return {
-        "tokens": [e["token"] for e in entries],
-        "token_logprobs": [e["logprob"] for e in entries],
-        "top_logprobs": [
-            {e["token"]: e["logprob"], **{a["token"]: a["logprob"] for a in e["top_logprobs"]}} for e in entries
-        ],
-        "text_offset": [0 for _ in entries],
-    }
 
 
 class SGLang(Interpreter):

@@ -1,22 +1,18 @@
-"""Audits through the dialects of vLLM and SGLang: of honest servers, and of ones with a defect.
+"""Audits through the dialect of SGLang: of an honest server, and of ones with a defect.
 
-The streams of the interpreters come all at once, as through a proxy that buffers them: no fault.
+The streams of the interpreter come all at once, as through a proxy that buffers them: no fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from tests.client.interpreters import VLLM, Interpreter, SGLang, Upstream, interpreted
+from tests.client.interpreters import SGLang, interpreted
 
 from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.verdict import Verdict
 from draftproof.liars import liar
 from draftproof.liars.hosting import hosted
 
-Kind = Callable[[Upstream], Interpreter]
-KINDS = (VLLM, SGLang)
 CHECKS = (
     "logprobs/placeholder",
     "logprobs/presence",
@@ -32,8 +28,8 @@ CHECKS = (
 )
 
 
-def audited(name: str, kind: Kind, checks: tuple[str, ...] = CHECKS) -> Report:
-    with hosted(liar(name)) as url, interpreted(url, kind) as spoken:
+def audited(name: str, checks: tuple[str, ...] = CHECKS) -> Report:
+    with hosted(liar(name)) as url, interpreted(url, SGLang) as spoken:
         return audit(AuditConfig(spoken, checks=checks, seed=1))
 
 
@@ -41,15 +37,13 @@ def verdicts(report: Report) -> dict[str, Verdict]:
     return {outcome.check: outcome.judgement.verdict for outcome in report.outcomes}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_honest_server_that_speculates_is_found_sound(kind: Kind) -> None:
-    found = verdicts(audited("honest-rejection", kind))
+def test_an_honest_server_that_speculates_is_found_sound() -> None:
+    found = verdicts(audited("honest-rejection"))
     assert not {Verdict.FAIL, Verdict.ERROR} & set(found.values()), found
     assert found["logprobs/placeholder"] is found["self_report/speculation_observed"] is Verdict.PASS
     assert found["logprobs/rescored"] is found["sampling/greedy_parity"] is Verdict.PASS
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "checks"),
     [
@@ -57,6 +51,6 @@ def test_an_honest_server_that_speculates_is_found_sound(kind: Kind) -> None:
         ("placeholder-null", ("logprobs/presence",)),
     ],
 )
-def test_a_server_with_a_defect_fails(kind: Kind, name: str, checks: tuple[str, ...]) -> None:
-    found = verdicts(audited(name, kind, checks))
+def test_a_server_with_a_defect_fails(name: str, checks: tuple[str, ...]) -> None:
+    found = verdicts(audited(name, checks))
     assert set(found.values()) == {Verdict.FAIL}

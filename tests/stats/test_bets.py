@@ -12,6 +12,7 @@ from draftproof.stats.bets import Bets
 from draftproof.stats.blocks import FIRST_PLACE, LENGTHS, RESTART, BlockBets, Relative
 from draftproof.stats.faults import FAULTS, Needs
 from draftproof.stats.learners import Rows
+from draftproof.stats.verification import Step
 
 
 def chain(n: int, vocabulary: int, rng: np.random.Generator, zeros: bool = False) -> Rows:
@@ -186,3 +187,52 @@ def test_an_answer_that_begins_anew_begins_a_block() -> None:
     factor, ruled = bets.factors(rows, Relative(2 * always, 0 * always, 2 * always, 0 * always))
     np.testing.assert_allclose(factor[:2], factor[2:])
     np.testing.assert_allclose(ruled[0, 0], [1 - (1 - FIRST_PLACE) / k for k in LENGTHS])
+
+
+def lone_row(x: int, p: Law, q: Law, ahead: Law | None) -> Rows:
+    next_top = None if ahead is None else ahead[None]
+    return Rows(p[None], np.array([x]), q[None], next_top, [(1, 2)], np.array([0]))
+
+
+def test_each_factor_is_a_law_over_p_less_what_noise_may_give_it() -> None:
+    """For the bets on a share of a rule's tokens, and for those that learn: chi2 is that of the bet against p."""
+    rng = np.random.default_rng(4)
+    p, q, ahead = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5)), rng.uniform(0.3, 1.0, 5)
+
+    def logs(noise: float) -> Law:
+        return np.array([Bets(5, True, noise, FAULTS).factors(lone_row(x, p, q, ahead)).logs[0] for x in range(5)])
+
+    fair, guarded = np.exp(logs(0.0)), np.exp(logs(0.1))
+    np.testing.assert_allclose(p @ fair, 1.0)
+    chi2 = np.maximum(p @ fair**2 - 1, 0.0)
+    blocks = np.array([bet.block > 0 for bet in Bets(5, True, 0.0, FAULTS).bets])
+    expected = fair / (1 + 0.1 * np.sqrt(chi2))
+    np.testing.assert_allclose(guarded[:, ~blocks], expected[:, ~blocks], atol=1e-7)
+    assert (guarded[:, blocks] <= expected[:, blocks] * (1 + 1e-9)).all()
+    np.testing.assert_allclose(np.exp(Bets(5, True, 0.0, FAULTS).log_weights).sum(), 1.0)
+
+
+def test_rules_that_need_no_look_ahead_are_bet_on_without_one() -> None:
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    bets = Bets(3, True, 0.0, FAULTS)
+    ratios = bets.factors(lone_row(0, p, q, None)).ratios[0]
+    for ratio, fault in zip(ratios, bets.faults, strict=True):
+        needs_more = fault.needs is Needs.LOOKAHEAD
+        assert ratio == pytest.approx(1.0 if needs_more else fault.law(Step(p, q))[0] / p[0]), fault.name
+
+
+@pytest.mark.parametrize("vocabulary", [63, 64, 65])
+@pytest.mark.parametrize("same", [True, False])
+def test_rows_after_the_same_tokens_count_each_with_its_own_law(vocabulary: int, same: bool) -> None:
+    rng = np.random.default_rng(8)
+    p, q = rng.dirichlet(np.ones(vocabulary), size=(2, 3))
+    if same:
+        p[1], q[1] = p[0], q[0]
+    contexts: list[tuple[int, ...]] = [(1,), (1,), (2,)]
+    x = np.array([5, 7, 9])
+    together = Bets(vocabulary, True, 0.1, FAULTS).factors(Rows(p, x, q, None, contexts, np.zeros(3, dtype=np.int64)))
+    for i in range(3):
+        row = Rows(p[i : i + 1], x[i : i + 1], q[i : i + 1], None, contexts[i : i + 1], np.zeros(1, dtype=np.int64))
+        alone = Bets(vocabulary, True, 0.1, FAULTS).factors(row)
+        np.testing.assert_allclose(together.ratios[i], alone.ratios[0])
+        np.testing.assert_allclose(together.chi2[i], alone.chi2[0])

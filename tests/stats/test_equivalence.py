@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from draftproof.core.distribution import Law, total_variation
 from draftproof.stats.equivalence import mean_tv_upper, tv_upper, two_sample_tv_upper
@@ -161,3 +162,90 @@ def test_counts_that_cannot_be_are_refused(first: list[int], second: list[int]) 
 
 def test_an_empty_sample_bounds_nothing() -> None:
     assert two_sample_tv_upper([0, 0], [3, 4], 0.01).bound == 1.0
+
+
+def upper_by_hand(count: float, n: int, error: float) -> float:
+    """Clopper and Pearson's, never below (count + 1)/n."""
+    return 1.0 if count >= n else min(1.0, max(float(beta.ppf(1 - error, count + 1, n - count)), (count + 1) / n))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "error"),
+    [([60, 40], [50, 70], 0.01), ([30, 20, 10], [5, 50, 25], 0.001), ([200, 90, 9, 1], [190, 99, 0, 11], 0.05)],
+)
+def test_the_bound_of_two_samples_is_the_largest_over_all_sets_at_half_the_error_each(
+    first: list[int], second: list[int], error: float
+) -> None:
+    n, m = sum(first), sum(second)
+    cells = range(len(first) + 1)  # the last stands for all tokens that did not come
+    a, b = [*first, 0], [*second, 0]
+    largest = max(
+        upper_by_hand(sum(b[i] for i in chosen), m, error / 2)
+        - (1 - upper_by_hand(n - sum(a[i] for i in chosen), n, error / 2))
+        for size in range(1, len(a))
+        for chosen in combinations(cells, size)
+    )
+    found = two_sample_tv_upper(first, second, error)
+    assert found.bound == pytest.approx(min(largest, 1.0))
+    assert found.estimate == pytest.approx(sum(abs(x / n - y / m) for x, y in zip(first, second, strict=True)) / 2)
+    assert (found.n, found.contexts, found.error) == (n + m, 1, error)
+
+
+def test_one_empty_sample_bounds_nothing() -> None:
+    for first, second in (([0, 0], [3, 4]), ([3, 4], [0, 0])):
+        found = two_sample_tv_upper(first, second, 0.05)
+        assert (found.bound, found.estimate, found.n, found.contexts) == (1.0, 0.0, 7, 1)
+
+
+def test_two_samples_of_eleven_tokens_are_the_most() -> None:
+    assert two_sample_tv_upper([30] * 11, [30] * 11, 0.05).bound < 1
+    with pytest.raises(ValueError, match="12 cells are too many, the most are 11"):
+        two_sample_tv_upper([3] * 12, [3] * 12, 0.05)
+
+
+def test_up_to_twelve_cells_every_set_is_tried() -> None:
+    for cells, method in ((12, "all sets"), (13, "relaxed")):
+        found = tv_upper([10] * cells, np.ones(cells) / cells, 0.05)
+        assert method in found.method
+        assert found.contexts == 1
+
+
+def relaxed_by_hand(counts: np.ndarray, p: np.ndarray, error: float) -> float:
+    """Cells by rising mass per hit; the least mass that holds s hits, the last cell in part."""
+    n = int(counts.sum())
+    cells: list[tuple[float, float]] = sorted(
+        (float(p[c, x] * counts[c].sum() / n / counts[c, x]), float(counts[c, x]))
+        for c, x in np.ndindex(counts.shape)
+        if counts[c, x]
+    )
+    best = 0.0
+    for s in range(n + 1):
+        mass, left = 0.0, float(s)
+        for per_hit, hits in cells:
+            taken = min(left, hits)
+            mass, left = mass + taken * per_hit, left - taken
+        best = max(best, upper_by_hand(s, n, error) - mass)
+    return min(best, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "p"),
+    [
+        ([[30, 1, 9], [4, 40, 0]], [[0.7, 0.1, 0.2], [0.3, 0.6, 0.1]]),
+        ([[1, 1, 1], [0, 0, 0]], [[0.2, 0.2, 0.6], [0.3, 0.6, 0.1]]),
+        ([[25, 25]], [[0.5, 0.5]]),
+        ([[1, 0]], [[0.5, 0.5]]),
+        ([[1, 0], [5, 5]], [[0.5, 0.5], [0.4, 0.6]]),
+        ([[0, 12, 1, 0], [3, 0, 0, 1], [1, 1, 1, 1]], [[0.1, 0.7, 0.1, 0.1]] * 3),
+    ],
+)
+def test_the_bound_over_contexts_is_that_of_the_cheapest_cells(counts: list[list[int]], p: list[list[float]]) -> None:
+    seen, law = np.array(counts), np.array(p)
+    found = mean_tv_upper(seen, law, 0.05, fixed_visits=True)
+    assert found.bound == pytest.approx(relaxed_by_hand(seen, law, 0.05))
+    visits = seen.sum(axis=1)
+    assert found.contexts == (visits > 0).sum()
+    off = sum(abs(seen[c] - visits[c] * law[c]).sum() for c in range(len(seen)))
+    assert found.estimate == pytest.approx(off / visits.sum() / 2)
+    if len(seen) == 2 and visits.sum() > 20:
+        assert mean_tv_upper(seen, law, 0.05).bound > found.bound, "at every n at once costs width"

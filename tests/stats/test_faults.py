@@ -206,6 +206,56 @@ def test_short_drafts_dropped_by_enumeration() -> None:
         np.testing.assert_allclose(rule.law(Step(p, q, after.max(axis=1))), law, atol=1e-12)
 
 
+def test_short_drafts_dropped_keeps_a_draft_that_is_exactly_sure_enough() -> None:
+    rule = BY_NAME["short_drafts_dropped_0.75"]
+    p, q = np.array([0.5, 0.25, 0.25]), np.array([0.75, 0.125, 0.125])
+    drafted = Step(p, q, np.array([0.75, 0.75, 0.75]))
+    np.testing.assert_allclose(rule.outcome(drafted).accepted, BY_NAME["rejection"].outcome(drafted).accepted)
+    assert rule.outcome(Step(p, q, np.array([0.75, 0.7, 0.7]))).accepted.tolist() == [0.5, 0.0, 0.0]
+
+
+def test_later_tokens_of_a_short_draft_are_verified_exactly_where_it_goes_on_and_drawn_where_it_ended() -> None:
+    rule, exact = BY_NAME["short_drafts_dropped_0.75"], BY_NAME["rejection"]
+    p = np.array([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
+    q = np.array([[0.75, 0.125, 0.125], [0.5, 0.375, 0.125]])
+    later = rule.later(Step(p, q, np.ones_like(p)))
+    np.testing.assert_array_equal(later.accepted[0], exact.outcome(Step(p, q)).accepted[0])
+    np.testing.assert_array_equal(later.instead[0], exact.outcome(Step(p, q)).instead[0])
+    np.testing.assert_array_equal(later.accepted[1], 0.0)
+    np.testing.assert_array_equal(later.instead[1], p[1])
+
+
+def test_rules_without_a_minimum_are_the_same_at_every_token_of_a_draft() -> None:
+    for rule in (r for r in BY_NAME.values() if r.p_min == 0):
+        step = Step(P, Q, Q)
+        np.testing.assert_array_equal(rule.later(step).accepted, rule.outcome(step).accepted, err_msg=rule.name)
+        np.testing.assert_array_equal(rule.later(step).instead, rule.outcome(step).instead, err_msg=rule.name)
+
+
+def test_what_is_typical_depends_on_how_uncertain_the_target_is() -> None:
+    """16 equally likely tokens have exp(-entropy) = 1/16, so .3/16 is enough; of an almost certain law it takes .09."""
+    typical = BY_NAME["typical_acceptance"]
+    unsure = np.full(17, 0.98 / 16)
+    unsure[16] = 0.02
+    q = np.eye(17)[16]
+    assert typical.outcome(Step(unsure, q)).accepted[16] == 1.0
+    for rare, accepted in ((0.01, 0.0), (0.08, 0.0), (0.1, 1.0)):
+        sure = np.array([1 - rare, rare])
+        assert typical.outcome(Step(sure, np.array([0.0, 1.0]))).accepted[1] == accepted
+    spread = np.array([*[0.98 / 32] * 32, 0.02])
+    assert typical.outcome(Step(spread, np.eye(33)[32])).accepted[32] == 1.0
+    few = np.array([*[0.96 / 8] * 8, 0.04])
+    assert typical.outcome(Step(few, np.eye(9)[8])).accepted[8] == 1.0
+    assert typical.outcome(Step(np.array([*[0.97 / 8] * 8, 0.03]), np.eye(9)[8])).accepted[8] == 0.0
+
+
+def test_min_p_is_a_share_of_the_top_token() -> None:
+    law = np.array([0.4, 0.4, 0.149, 0.03, 0.021])
+    np.testing.assert_allclose(BY_NAME["min_p_0.05"].law(Step(law)), law)
+    law = np.array([0.5, 0.465, 0.02, 0.015])
+    np.testing.assert_allclose(BY_NAME["min_p_0.05"].law(Step(law)), np.array([0.5, 0.465, 0, 0]) / 0.965)
+
+
 def test_rows_are_independent() -> None:
     rng = np.random.default_rng(5)
     p, q, tops = (rng.dirichlet(np.ones(7), size=(3, 4)) for _ in range(3))

@@ -16,6 +16,7 @@ from draftproof.stats.goodness import (
     goodness_of_fit,
     large_sample,
     monte_carlo,
+    pool,
 )
 
 P = np.array([0.345, 0.452, 0.203])
@@ -133,3 +134,61 @@ def test_compositions_respect_their_limits() -> None:
     rows = compositions(4, [2, 1, 3])
     by_hand = [o for o in itertools.product(range(3), range(2), range(4)) if sum(o) == 4]
     assert sorted(map(tuple, rows.astype(int).tolist())) == sorted(by_hand)
+
+
+def test_pooled_is_exact_with_as_many_cells_as_can_be_enumerated() -> None:
+    """The likeliest cells stand alone, the others are one."""
+    p = np.array([0.05, 0.4, 0.3, 0.2, 0.05])
+    few = [2, 3, 4, 5, 1]
+    assert exact_pooled(few, p).p_value == pytest.approx(exact(few, p).p_value)
+    many = [8, 60, 66, 40, 26]
+    assert exact_pooled(many, p).p_value == pytest.approx(exact([60, 66, 74], [0.4, 0.3, 0.3]).p_value)
+    assert "3 cells" in exact_pooled(many, p).method
+    hundreds = [80, 600, 660, 400, 260]
+    assert exact_pooled(hundreds, p).p_value == pytest.approx(exact([600, 1400], [0.4, 0.6]).p_value)
+    assert "2 cells" in exact_pooled(hundreds, p).method
+
+
+def test_a_token_that_cannot_come_is_refuted_at_once_and_one_that_can_is_not() -> None:
+    for test in (exact_pooled, large_sample):
+        assert test([5, 4, 1], [0.5, 0.5, 0.0]).p_value == 0.0
+        assert test([5, 5, 0], [0.5, 0.5, 0.0]).p_value > 0.5
+        assert test([5, 4, 1], [0.5, 0.4999999, 1e-7]).p_value > 0.0
+
+
+def test_outcomes_are_enumerable_up_to_the_limit() -> None:
+    """3 cells hold n in (n + 2)(n + 1)/2 ways: 631 draws are the most."""
+    assert 633 * 632 // 2 > ENUMERABLE >= 632 * 631 // 2
+    law = [0.5, 0.3, 0.2]
+    assert "3 cells" in exact_pooled([300, 200, 130], law).method
+    assert "2 cells" in exact_pooled([301, 200, 130], law).method
+
+
+def test_two_cells_are_enough_for_the_large_sample() -> None:
+    mine = large_sample([60, 40], [0.5, 0.5])
+    assert mine.p_value == pytest.approx(power_divergence([60, 40], [50, 50], lambda_="log-likelihood").pvalue)
+
+
+def test_small_cells_are_merged_until_they_are_large_enough() -> None:
+    def pooled(*expected: float) -> list[float]:
+        return sorted(pool(np.ones(len(expected)), np.array(expected), 5.0)[1].tolist())
+
+    assert pooled(10, 20, 30) == [10, 20, 30]
+    assert pooled(5, 20, 30) == [5, 20, 30]
+    assert pooled(3, 2, 20) == [5, 20]
+    assert pooled(3, 1, 20, 30) == [24, 30]
+    assert pooled(1, 20, 30) == [21, 30]
+    assert pooled(3, 1) == [4]
+    assert pooled(0, 10, 20) == [10, 20]
+    assert pooled(0, 2, 2) == [4]
+
+
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_counts_that_are_just_as_expected_are_no_evidence(n: int) -> None:
+    for result in (
+        exact([n, n], [0.5, 0.5]),
+        monte_carlo([n, n], [0.5, 0.5], np.random.default_rng(1), trials=99),
+        exact([n, 2 * n, n], [0.25, 0.5, 0.25]),
+    ):
+        assert result.p_value == pytest.approx(1.0)
+        assert result.p_value <= 1.0

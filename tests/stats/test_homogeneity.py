@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from draftproof.stats.homogeneity import Draws, homogeneity
+from draftproof.stats.homogeneity import Draws, Homogeneity, homogeneity
 
 P = (0.5, 0.3, 0.2)
 
@@ -66,3 +66,17 @@ def test_nothing_is_no_evidence() -> None:
 def test_equal_answers_at_equal_seeds_are_no_evidence() -> None:
     answers = draw(np.random.default_rng(7), P, 500)
     assert homogeneity([[(answers, answers)]]).log_e <= 0
+
+
+def test_evidence_is_a_p_value_that_is_never_above_one() -> None:
+    assert Homogeneity(3.0, 10).p_value == pytest.approx(math.exp(-3))
+    assert Homogeneity(-2.0, 10).p_value == 1.0
+    statement = Homogeneity(3.0, 10).statement("draws")
+    assert statement.n == 20
+    assert statement.error_probability == pytest.approx(math.exp(-3))
+
+
+def test_bettors_of_very_different_wealth_are_added_up() -> None:
+    """After 1500 pairs of different tokens the keenest has exp(1600) times the wealth of the most careful."""
+    found = homogeneity([[([("a",)] * 1500, [("b",)] * 1500)]])
+    assert found.log_e > 1500

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln
 from scipy.stats import binom, binomtest
 
 from draftproof.stats.intervals import (
@@ -62,10 +63,12 @@ def test_counts_outside_are_refused(call: object) -> None:
 
 
 def test_bad_errors_are_refused() -> None:
-    with pytest.raises(ValueError, match="error must lie"):
-        multinomial([1, 2], 0)
-    with pytest.raises(ValueError, match="zero_weight"):
-        mean_upper(0, 10, 0.05, zero_weight=1)
+    for error in (0, 1, 1.5):
+        with pytest.raises(ValueError, match="error must lie"):
+            multinomial([1, 2], error)
+    for weight in (0, 1):
+        with pytest.raises(ValueError, match="zero_weight"):
+            mean_upper(0, 10, 0.05, zero_weight=weight)
 
 
 def test_multinomial_intervals_hold_together() -> None:
@@ -147,3 +150,32 @@ def test_mean_upper_is_at_most_half_again_as_wide_as_a_fixed_sample() -> None:
             fixed = clopper_pearson_upper(count, n, 0.001) - count / n
             assert mean_upper(count, n, 0.001) - count / n < 1.6 * fixed
     assert len(TILTS) == 15
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 19])
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (2.0, 3.5)])
+def test_the_sequence_ends_where_the_mixture_is_1_over_error_times_the_likelihood(
+    count: int, prior: tuple[float, float]
+) -> None:
+    n, error = 20, 0.01
+    high = beta_binomial_sequence(count, n, error, prior).high
+    mixture = betaln(prior[0] + count, prior[1] + n - count) - betaln(*prior)
+    own = (count * np.log(high) if count else 0.0) + (n - count) * np.log1p(-high)
+    assert mixture - own == pytest.approx(np.log(1 / error), abs=1e-6)
+
+
+def test_all_successes_have_no_upper_end() -> None:
+    assert beta_binomial_sequence(20, 20, 0.01).high == pytest.approx(1.0)
+    assert mean_upper(20, 20, 0.01) == 1.0
+    assert mean_upper([0, 1, 2], 2, 0.5).max() <= 1.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 40])
+def test_the_bound_on_a_mean_is_the_best_of_its_bets(count: int) -> None:
+    """By the formula of the docstring, every lambda with its weight; "never" counts where nothing was seen."""
+    n, error, never = 50, 0.01, 0.2
+    weight = (1 - never) / (len(TILTS) - 1)
+    bounds = [(1 - (error * weight) ** (1 / n) * np.exp(-t * count / n)) / (1 - np.exp(-t)) for t in TILTS[:-1]]
+    if count == 0:
+        bounds.append(1 - (error * never) ** (1 / n))
+    assert mean_upper(count, n, error) == pytest.approx(min(1.0, *bounds))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -14,12 +15,20 @@ from draftproof.stats.learners import (
     Ints,
     Learner,
     Rows,
+    certainty_ahead,
     coarse,
     context_learners,
+    draft_rank,
+    draft_ratio,
     everything,
     identity,
+    last,
     pooled_learners,
+    rank_pair,
     ranks,
+    residual_rank,
+    surprise,
+    target_rank,
     whole,
 )
 
@@ -111,3 +120,61 @@ def test_without_a_draft_no_learner_looks_at_it() -> None:
     blind = Rows(rows.p, rows.x, None, None, rows.contexts, rows.streams)
     for learner in pooled_learners(6, False):
         assert np.isfinite(learner.log_factors(blind, 0.0)).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_every_bet_is_a_law_and_pays_for_noise(noise: float) -> None:
+    """The factors of all tokens that could come are b/p of one law b, each divided by 1 + noise sqrt(chi2(b, p))."""
+    before, row = random_rows(40, 6, 7), random_rows(1, 6, 8)
+    for learner in [*pooled_learners(6, True), *context_learners(6)]:
+        learner.log_factors(before, 0.0)
+
+        def factors(noise: float, learner: Learner = learner) -> Law:
+            rows = [Rows(row.p, np.array([x]), row.q, None, row.contexts, row.streams) for x in range(6)]
+            return np.exp([deepcopy(learner).log_factors(r, noise)[0] for r in rows])
+
+        fair = factors(0.0)
+        np.testing.assert_allclose(row.p[0] @ fair, 1.0, err_msg=learner.name)
+        chi2 = row.p[0] @ fair**2 - 1
+        np.testing.assert_allclose(factors(noise), fair / (1 + noise * np.sqrt(np.maximum(chi2, 0))), atol=1e-9)
+
+
+def test_a_group_remembers_what_came_in_calls_before() -> None:
+    """Two calls of two rows each in two groups, then one more: as all five at once."""
+    p = np.tile([0.5, 0.3, 0.2], (5, 1))
+    x, contexts = np.array([0, 2, 0, 1, 0]), [(0,), (1,), (0,), (1,), (0,)]
+    at_once = Learner("token", identity, whole, 3).log_factors(rows_of(p, x, None, contexts), 0.0)
+    split = Learner("token", identity, whole, 3)
+    parts = [split.log_factors(rows_of(p[a:b], x[a:b], None, contexts[a:b]), 0.0) for a, b in ((0, 2), (2, 4), (4, 5))]
+    np.testing.assert_allclose(np.concatenate(parts), at_once)
+
+
+def test_cells_are_what_their_names_say() -> None:
+    p, q = np.array([[0.5, 0.3, 0.15, 0.05]]), np.array([[0.1, 0.3, 0.2, 0.4]])
+    rows = Rows(p, np.array([0]), q, np.array([[0.95, 0.0, 0.1, 1.0]]), [()], np.array([0]))
+    assert target_rank(rows).tolist() == [[0, 1, 2, 3]]
+    assert draft_rank(rows).tolist() == [[3, 1, 2, 0]]
+    assert draft_rank(Rows(p, rows.x, None, None, [()], rows.streams)).tolist() == [[0, 1, 2, 3]]
+    assert rank_pair(rows).tolist() == [[3, 8 + 1, 16 + 2, 24]]
+    assert residual_rank(rows).tolist() == [[0, 1, 2, 3]]
+    assert certainty_ahead(rows).tolist() == [[9, 0, 1, 9]]
+    assert certainty_ahead(Rows(p, rows.x, q, None, [()], rows.streams)).tolist() == [[0, 0, 0, 0]]
+    log_ratio = np.log(q / p)[0]
+    edges = [-2, -1, -0.5, -0.2, 0, 0.2, 0.5, 1, 2]
+    assert draft_ratio(rows).tolist() == [[sum(r > e for e in edges) for r in log_ratio]]
+    assert surprise(rows).tolist() == [[3, 4, 5, 6]], (
+        "-log p is .69, 1.20, 1.90 and 3.00, the edges are .5, 1, 1.5, 2, 3"
+    )
+
+
+def test_a_group_is_as_many_of_the_last_tokens_as_it_says() -> None:
+    rows = rows_of(np.ones((2, 1)), np.zeros(2, dtype=np.int64), None, [(1, 2, 3, 4), (5,)])
+    assert [last(n)(rows) for n in (1, 2, 3)] == [[(4,), (5,)], [(3, 4), (5,)], [(2, 3, 4), (5,)]]
+    depths = {learner.name: learner.groups(rows)[0] for learner in context_learners(4)}
+    assert list(depths.values())[1:] == [(4,), (3, 4), (2, 3, 4), (1, 2, 3, 4)]
+
+
+def test_a_vocabulary_of_64_is_still_told_token_by_token() -> None:
+    law = np.random.default_rng(3).dirichlet(np.ones(64), size=1)
+    assert identity(rows_of(law, np.zeros(1, dtype=np.int64))).tolist() == [list(range(64))]
+    assert coarse(np.array([2**60])).tolist() == [60 - 4 + 16 if 60 - 4 + 16 < 64 else 63]

@@ -19,6 +19,7 @@ def test_eight_equal_checks_cost_two_nats() -> None:
     budget = ErrorBudget.equal(1e-6, tuple("abcdefgh"))
     assert budget.log_threshold("a") == pytest.approx(15.9, abs=0.05)
     assert budget.rejects("a", 15.91)
+    assert budget.rejects("a", budget.log_threshold("a")), "1/alpha itself is enough (Ville)"
     assert not budget.rejects("a", 15.8)
 
 
@@ -43,9 +44,10 @@ def test_weights_must_be_positive(weights: dict[str, float]) -> None:
         ErrorBudget(0.05, weights)
 
 
-def test_alpha_must_be_a_probability() -> None:
+@pytest.mark.parametrize("alpha", [-0.1, 0.0, 1.0, 1.5])
+def test_alpha_must_be_a_probability(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
-        ErrorBudget(0.0, {"a": 1.0})
+        ErrorBudget(alpha, {"a": 1.0})
 
 
 def test_unknown_checks_are_refused() -> None:

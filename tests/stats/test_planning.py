@@ -32,6 +32,7 @@ def test_tokens_to_detect() -> None:
     assert tokens_to_detect(0.061, 1e-6) / 15 == pytest.approx(19.5, abs=0.1)
     assert tokens_to_detect(0.0, 1e-6) == inf
     assert detectable(0.06, 0.12, 0.1)
+    assert not detectable(0.5, 4.0, 0.25), "what the guard costs must be below what the rule shows"
     assert not detectable(0.0003, 0.0006, 0.1)
 
 
@@ -48,14 +49,42 @@ def test_planned_draws_do_certify() -> None:
     assert certified > 261
 
 
-def test_many_cells_ask_for_more() -> None:
-    assert draws_to_certify(np.ones(13) / 13, 0.05, 0.05) > draws_to_certify(np.ones(12) / 12, 0.05, 0.05)
+@pytest.mark.parametrize("law", [[0.97, 0.02, 0.01], [0.56, 0.33, 0.11], [0.5, 0.2, 0.1, 0.1, 0.05, 0.05]])
+def test_planned_draws_are_no_more_than_it_takes(law: list[float]) -> None:
+    """300 samples at the planned n and at 3/5 of it: fewer than 262 of 95 % have probability 4e-8."""
+    rng, n = np.random.default_rng(2), draws_to_certify(law, 0.02, 0.01)
+    most, few = (
+        sum(tv_upper(c, law, 0.01).bound <= 0.02 for c in rng.multinomial(size, law, size=300))
+        for size in (n, 3 * n // 5)
+    )
+    assert few < 262 <= most
+
+
+def test_more_than_twelve_cells_ask_for_a_little_more() -> None:
+    twelve, thirteen = (draws_to_certify(np.ones(cells) / cells, 0.05, 0.05) for cells in (12, 13))
+    assert twelve < thirteen < 1.1 * twelve
 
 
 def test_tokens_to_couple() -> None:
     n = tokens_to_couple(0.001, 0.001)
     assert coupling_bound(0, n, 0.001, fixed_n=True).bound <= 0.001
     assert coupling_bound(0, n - 1, 0.001, fixed_n=True).bound > 0.001
+
+
+def test_the_samples_still_missing_are_the_least_that_do() -> None:
+    for wanted in range(2, 100):
+        assert still_missing(lambda n: 1 / n, 1, 1 / wanted) == wanted - 1
+    assert still_missing(lambda n: 1 / n, 100, 1 / 100) == 0
+    assert still_missing(lambda n: 1 / (n + 1), 0, 1 / 2) == 1
+
+
+def test_no_more_than_the_most_are_asked_for() -> None:
+    for most in (128, 129, 150, 1000):
+        assert still_missing(lambda n: 1 / n, 1, 1 / 128, most=most) == 127
+        assert still_missing(lambda n: 1 / n, 100, 1 / 128, most=most) == 28
+    assert still_missing(lambda n: 1 / n, 1, 1 / 128, most=127) is None
+    assert still_missing(lambda n: 1 / n, 100, 1 / 128, most=127) is None
+    assert still_missing(lambda n: 1 / n, 127, 1 / 128, most=100) is None
 
 
 def test_samples_still_missing() -> None:

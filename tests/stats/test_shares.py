@@ -61,6 +61,25 @@ def test_a_rule_that_never_could_is_bounded_at_once() -> None:
     assert share_upper_bound(np.zeros(1), ERROR) == pytest.approx(1 - ERROR, abs=1e-6)
 
 
+def test_one_token_that_the_rule_cannot_draw_refutes_nothing_at_a_tiny_error() -> None:
+    for error in (1e-13, 6e-13):
+        assert share_upper_bound(np.zeros(1), error) == 1.0
+
+
+@pytest.mark.parametrize(("n", "noise"), [(4_000, 0.01), (20_000, 0.02), (20_000, 0.05)])
+def test_the_bound_under_noise_is_where_the_guarded_ratio_refutes(n: int, noise: float) -> None:
+    rule = np.array([0.8, 0.1, 0.1])
+    ratios = (rule / P)[np.random.default_rng(6).choice(3, size=n, p=P)]
+    root_chi2 = n * float(np.sqrt(((rule - P) ** 2 / P).sum()))
+    eps = share_upper_bound(ratios, ERROR, noise, root_chi2)
+    assert 0 < eps < 0.5
+
+    def log_e(share: float) -> float:
+        return float(np.log((1 - share) + share * ratios).sum() + noise * root_chi2 * share / np.sqrt(1 - share))
+
+    assert log_e(1.01 * eps) < np.log(ERROR) < log_e(0.98 * eps)
+
+
 def test_noise_widens_the_bound() -> None:
     ratios = (R / P)[np.random.default_rng(5).choice(3, size=20_000, p=P)]
     root_chi2 = 20_000 * float(np.sqrt(((R - P) ** 2 / P).sum()))

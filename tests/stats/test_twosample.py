@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, fisher_exact
+from scipy.stats import chi2_contingency, fisher_exact, hypergeom
 
 from draftproof.stats.twosample import exact, large_sample, permutation
 
@@ -53,14 +53,56 @@ def test_contexts_add_up() -> None:
     assert "9 degrees" in mine.method
 
 
+def test_the_statistic_of_the_exact_test_is_minus_the_log_of_the_splits_probability() -> None:
+    assert exact([8, 2], [1, 9]).statistic == pytest.approx(-hypergeom(20, 9, 10).logpmf(8))
+
+
+def test_a_p_value_is_never_above_one() -> None:
+    tables = [
+        ([a, b], [c, d]) for a in range(4) for b in range(4) for c in range(4) for d in range(4) if a + b and c + d
+    ]
+    assert all(exact(first, second).p_value <= 1.0 for first, second in tables)
+
+
+def test_nearly_equal_samples_have_nearly_no_statistic() -> None:
+    table = np.array([[50, 30, 20], [51, 29, 20]])
+    theirs = chi2_contingency(table, lambda_="log-likelihood")
+    assert large_sample(table[0], table[1]).statistic == pytest.approx(theirs.statistic)
+
+
+def test_two_cells_are_enough() -> None:
+    table = np.array([[60, 40], [45, 55]])
+    theirs = chi2_contingency(table, lambda_="log-likelihood", correction=False)
+    assert large_sample(table[0], table[1]).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_cells_are_pooled_where_the_smaller_sample_expects_few() -> None:
+    """Of 100 and 900, cells of 40 and 45 in all are expected 4 and 4.5 times in the smaller sample: they become one."""
+    first, second = np.array([60, 32, 2, 6]), np.array([540, 283, 38, 39])
+    pooled = np.array([[60, 32, 8], [540, 283, 77]])
+    theirs = chi2_contingency(pooled, lambda_="log-likelihood")
+    mine = large_sample(first, second)
+    assert mine.statistic == pytest.approx(theirs.statistic)
+    assert mine.p_value == pytest.approx(theirs.pvalue)
+    assert large_sample(second, first).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_an_empty_context_beside_one_that_tells_changes_nothing() -> None:
+    alone = large_sample([[60, 40]], [[45, 55]])
+    beside = large_sample([[60, 40], [0, 0], [30, 30]], [[45, 55], [0, 0], [0, 0]])
+    assert (beside.statistic, beside.p_value) == (alone.statistic, alone.p_value)
+
+
 def test_contexts_that_tell_nothing() -> None:
     assert large_sample([[3, 4], [0, 0]], [[0, 0], [5, 5]]).p_value == 1
     assert permutation([3, 4], [0, 0], np.random.default_rng(1), trials=99).p_value == 1
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="shapes"):
+    with pytest.raises(ValueError, match="counts have shapes"):
         large_sample([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="counts have shapes"):
+        large_sample([[[1, 2]]], [[[1, 2]]])
     with pytest.raises(ValueError, match="nonnegative"):
         large_sample([1, -2], [1, 2])
     with pytest.raises(ValueError, match="one context"):

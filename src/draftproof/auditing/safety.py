@@ -29,7 +29,11 @@ def safe_to_use(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tupl
         return ()
     judgements = {o.check: o.judgement for o in outcomes}
     return tuple(
-        _row(what, {c.name: _verdict(c, aspect, judgements.get(c.name)) for c in checks if aspect in c.aspects})
+        _row(
+            what,
+            {c.name: _verdict(c, aspect, judgements.get(c.name)) for c in checks if aspect in c.aspects},
+            [judgements[c.name].caution for c in checks if aspect in c.aspects and c.name in judgements],
+        )
         for aspect, what in ROWS.items()
     )
 
@@ -42,12 +46,14 @@ def _verdict(check: AnyCheck, aspect: str, judgement: Judgement | None) -> Verdi
     return Verdict.PASS if spares else judgement.verdict
 
 
-def _row(what: str, verdicts: Mapping[str, Verdict | None]) -> Safety:
+def _row(what: str, verdicts: Mapping[str, Verdict | None], cautions: Sequence[str]) -> Safety:
     by_verdict = {v: [name for name, verdict in verdicts.items() if verdict is v] for v in (*Verdict, None)}
     touched = len(by_verdict[None]) < len(verdicts)
     for verdict, answer, reason in _DECISIONS:
         if names := by_verdict[verdict]:
-            return Safety(what, answer, f"{', '.join(names)} {reason}", touched, tuple(names), reason)
+            but = tuple(c for c in cautions if c) if verdict is Verdict.PASS else ()
+            text = "; ".join([f"{', '.join(names)} {reason}", *but])
+            return Safety(what, answer, text, touched, tuple(names), "; ".join([reason, *but]))
     return Safety(what, Answer.UNKNOWN, "nothing here could be checked on this server", touched)
 
 

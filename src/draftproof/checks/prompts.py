@@ -73,6 +73,19 @@ def longer(probe: Probe) -> Prompt:
     return _as_ids(probe, " ".join(ORDINARY))
 
 
+PROSE = """When the ferry left the harbour that morning, nobody on the quay knew that it was the last crossing before the storm.
+The captain had checked the engines twice, the mate had counted the passengers, and the cook had begun to peel potatoes. A teacher
+with eleven pupils sat near the bow and explained how the tides follow the moon. Further back two brothers quarrelled about a map.
+Towards noon the wind turned north, and the sea, which had been green and flat, grew dark. The older brother folded the map
+and put it into his coat. He asked the mate how far it was to the island, and the mate pointed at a thin grey line and said that
+on a good day it took them forty minutes. What happened next was told in many ways. The teacher remembered that"""
+
+
+def prose(probe: Probe) -> Prompt:
+    """A long prompt of ordinary text, 150 tokens and more, whose continuation is open."""
+    return _as_ids(probe, " ".join(PROSE.split()))
+
+
 def foreign(probe: Probe) -> tuple[Prompt, str, str]:
     """A prompt to be continued by characters of several bytes, the same as text, and the grammar that forces them or ""."""
     text = f"{FOREIGN}\n" * 4

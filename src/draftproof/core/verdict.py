@@ -87,6 +87,8 @@ class Judgement:
     """For an inconclusive verdict: what it would need to decide (samples, a capability, drafting)."""
     more: int = 0
     """About how many samples more that is, where it is samples."""
+    caution: str = ""
+    """For a pass: what its claim does not promise, in words that follow "passed"."""
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from draftproof.liars import (
     descriptions,
     encoding,
     honest,
+    in_vllm,
     lists,
     parameters,
     placeholders,
@@ -41,6 +42,7 @@ LIARS: tuple[Liar, ...] = (
     *company.FAMILY,
     *stopping.FAMILY,
     *descriptions.FAMILY,
+    *in_vllm.FAMILY,
 )
 
 

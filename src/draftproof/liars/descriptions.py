@@ -87,6 +87,18 @@ def _frozen(telling: Telling) -> Any:
     return "".join(f"{first.get(line.split()[0], line)}\n" for line in lines)
 
 
+def _bonus_accepted(telling: Telling) -> Any:
+    """/metrics has the token after a draft among the accepted ones, answers have not."""
+    if telling.path != "/metrics":
+        return telling.told
+    lines = [line.rsplit(" ", 1) for line in telling.told.splitlines()]
+    drafts = next(int(value) for name, value in lines if name.endswith("num_drafts_total") and name[0] != "#")
+    return "".join(
+        f"{name} {int(value) + drafts if name.endswith('accepted_tokens_total') and name[0] != '#' else value}\n"
+        for name, value in lines
+    )
+
+
 FAMILY: tuple[Liar, ...] = (
     Liar(
         "props-deny",
@@ -159,5 +171,12 @@ FAMILY: tuple[Liar, ...] = (
         "https://github.com/vllm-project/vllm/issues/56101",
         ("self_report/accounting",),
         retell=_frozen,
+    ),
+    Liar(
+        "metrics-of-their-own",
+        "counts the token after each draft as accepted in its totals, and not in its answers",
+        "https://github.com/vllm-project/vllm/issues/42508",
+        ("self_report/accounting",),
+        retell=_bonus_accepted,
     ),
 )

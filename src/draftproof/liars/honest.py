@@ -6,7 +6,10 @@ from dataclasses import replace
 
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.liars.company import Unhurried
+from draftproof.liars.fronts import openai
 from draftproof.liars.liar import DRAFTING, Liar
+from draftproof.liars.prose import in_prose
+from draftproof.liars.vllm_words import vllm
 from draftproof.server.served import Served
 
 NGRAM = Speculation(
@@ -43,8 +46,10 @@ FAMILY: tuple[Liar, ...] = (
     _honest(
         "countable", "serves the countable pair", replace(DRAFTING, draft=DraftModel(n_max=5)), model="countable-8"
     ),
+    _honest("end", "serves a pair that can end its answers", DRAFTING, model="countable-end"),
     _honest(
         "slow", "takes a little time for each token, so that requests have company", DRAFTING, generation=Unhurried
     ),
-    _honest("openai", "has OpenAI's routes only", DRAFTING, openai=True),
+    _honest("openai", "has OpenAI's routes only", DRAFTING, front=openai),
+    _honest("vllm", "drafts with a model, and speaks as vLLM does", DRAFTING, front=vllm, served=in_prose),
 )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 from starlette.types import ASGIApp
 
 from draftproof.engine.slot import Order, Run
 from draftproof.engine.slots import Slots
+from draftproof.liars.fronts import Words
 from draftproof.liars.liar import Liar
 from draftproof.liars.numbers import untrue
-from draftproof.liars.retelling import NATIVE, Retelling, Telling
+from draftproof.liars.retelling import Retelling
 from draftproof.server.load import load_table
 from draftproof.server.run import Background, Options, Server
 from draftproof.server.served import Defaults, Served
 
 CONTEXT = 4096
+_PLAIN = Words()
 
 
 def served_by(liar: Liar) -> Served:
@@ -42,19 +44,15 @@ class LyingServer(Server):
     def __init__(self, liar: Liar, served: Served, options: Options, ready: Callable[[str], None]) -> None:
         super().__init__(served, options, ready)
         self.worker.slots = _LyingSlots(liar, served, options.slots)
-        if liar.reask or liar.retell or liar.openai:
-            without = NATIVE if liar.openai else frozenset()
-            self.config.app = Retelling(
-                cast("ASGIApp", self.config.app), liar.retell or _as_it_is, liar.reask or _as_asked, without
-            )
+        lie = Words(liar.reask or _PLAIN.reask, liar.retell or _PLAIN.retell)
+        for words in (lie, liar.front(served)):
+            self._speak(words)
 
-
-def _as_asked(path: str, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - changes nothing
-    return asked
-
-
-def _as_it_is(telling: Telling) -> Any:
-    return telling.told
+    def _speak(self, words: Words) -> None:
+        """The lie first, then what the client is used to: so a lie is one in every server's words."""
+        if words != _PLAIN:
+            app = cast("ASGIApp", self.config.app)
+            self.config.app = Retelling(app, words.retell, words.reask, words.join, words.paths)
 
 
 class _LyingSlots(Slots):

@@ -9,6 +9,7 @@ from draftproof.core.speculation import DraftModel, Speculation
 from draftproof.engine.generate import Generation
 from draftproof.engine.slot import Order
 from draftproof.engine.slots import Slots
+from draftproof.liars.fronts import Front, ours
 from draftproof.liars.numbers import Tell
 from draftproof.liars.retelling import Reask, Retell
 from draftproof.server.served import Served
@@ -37,7 +38,7 @@ class Liar:
     otherwise. `order`: the engine is asked for something else than the client asked for. `generation`: answers are made another
     way. `numbers`: a token's numbers are told otherwise. `retell`: the JSON of answers, streamed or not, is changed.
 
-    `model` is a name of the catalogue. `openai`: nothing but OpenAI's routes is there, as on a server of another make.
+    `model` is a name of the catalogue. `front`: in whose words it is served; the defect is the same in all.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Liar:
     model: str = "story"
     speculation: Speculation = DRAFTING
     slots: int = 4
-    openai: bool = False
+    front: Front = ours
     served: Callable[[Served], Served] = _as_it_is
     order: Callable[[Order, Slots], Order] = _as_asked
     generation: type[Generation] = Generation

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from draftproof.server.wire import EVENT_STREAM
-
-NATIVE = frozenset(
-    {"/completion", "/completions", "/props", "/slots", "/tokenize", "/detokenize", "/metrics", "/apply-template"}
-)
-"""What servers of another make do not have."""
+from draftproof.server.errors import Refusal
+from draftproof.server.wire import EVENT_STREAM, answer
 
 
 @dataclass(slots=True)
@@ -30,6 +26,7 @@ class Telling:
     told: Any
     before: list[Any] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
+    follows: bool = False
 
     @property
     def event(self) -> bool:
@@ -42,7 +39,11 @@ Retell: TypeAlias = Callable[[Telling], Any]
 
 
 Reask: TypeAlias = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""(path, body) to the body that is served in its place."""
+"""(path, body) to the body that is served in its place. Raises Refusal."""
+
+
+Join: TypeAlias = Callable[[list[Any]], list[Any]]
+"""Events of a stream that became known at once, to those that are told."""
 
 
 class Failure(Exception):
@@ -50,25 +51,32 @@ class Failure(Exception):
 
 
 class Retelling:
-    """The application, with `reask` before it and `retell` between it and the client. without: paths that are not there."""
+    """The application, with `reask` before it and `retell` between it and the client. `join` comes before `retell`.
 
-    def __init__(self, app: ASGIApp, retell: Retell, reask: Reask, without: frozenset[str]) -> None:
+    paths: our route for one of the client's; "": it is not there.
+    """
+
+    def __init__(self, app: ASGIApp, retell: Retell, reask: Reask, join: Join, paths: Mapping[str, str]) -> None:
         self._app = app
         self._retell = retell
         self._reask = reask
-        self._without = without
+        self._join = join
+        self._paths = paths
         self._kept: dict[str, Any] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["path"] in self._without:
-            scope = {**scope, "path": "/there-is-no-such-route"}
+        path = scope["path"]
         body = await _whole(receive)
         asked = _asked(body)
         if asked:
-            body = _to_json(self._reask(scope["path"], dict(asked)))
+            try:
+                body = _to_json(self._reask(path, dict(asked)))
+            except Refusal as refused:
+                await answer(refused.body, refused.status)(scope, receive, send)
+                return
         sent = False
 
         async def again() -> Message:
@@ -78,16 +86,20 @@ class Retelling:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, again, _Sender(send, self._retell, scope["path"], asked, self._kept))
+        ours = {**scope, "path": self._paths.get(path, path) or "/there-is-no-such-route"}
+        await self._app(
+            ours, again, _Sender(send, self._retell, self._join, Telling(path, asked, None, kept=self._kept))
+        )
 
 
 class _Sender:
-    """Holds a body back until it is complete; events go out one by one."""
+    """Holds a body back until it is complete; events go out as they come."""
 
-    def __init__(self, send: Send, retell: Retell, path: str, asked: dict[str, Any], kept: dict[str, Any]) -> None:
+    def __init__(self, send: Send, retell: Retell, join: Join, telling: Telling) -> None:
         self._send = send
         self._retell = retell
-        self._telling = Telling(path, asked, None, kept=kept)
+        self._join = join
+        self._telling = telling
         self._start: MutableMapping[str, Any] = {}
         self._kind = ""
         self._held = b""
@@ -103,8 +115,7 @@ class _Sender:
         more = message.get("more_body", False)
         if self._streams:
             *events, self._held = self._held.split(b"\n\n")
-            told = b"".join(map(self._event, events))
-            await self._send({"type": "http.response.body", "body": told, "more_body": more})
+            await self._send({"type": "http.response.body", "body": self._told(events), "more_body": more})
         elif not more:
             told = self._all()
             headers = [(name, value) for name, value in self._start["headers"] if name != b"content-length"]
@@ -128,14 +139,18 @@ class _Sender:
             new = {"error": {"code": 500, "message": str(failure), "type": "server_error"}}
         return str(new).encode() if isinstance(new, str) else _to_json(new)
 
-    def _event(self, event: bytes) -> bytes:
-        data = event.removeprefix(b"data: ")
-        if not data.startswith(b"{"):
-            return event + b"\n\n"
-        told = json.loads(data)
-        new = self._tell(told)
-        self._telling.before.append(told)
-        return b"" if new is None else b"data: " + _to_json(new) + b"\n\n"
+    def _told(self, events: list[bytes]) -> bytes:
+        """Events that became known at once; what is no object, the sign that nothing follows, comes last."""
+        data = [event.removeprefix(b"data: ") for event in events]
+        objects = self._join([json.loads(event) for event in data if event.startswith(b"{")])
+        others = [event for event, what in zip(events, data, strict=True) if not what.startswith(b"{")]
+        told = []
+        for n, event in enumerate(objects):
+            self._telling.follows = n + 1 < len(objects)
+            new = self._tell(event)
+            self._telling.before.append(event)
+            told += [] if new is None else [b"data: " + _to_json(new)]
+        return b"".join(event + b"\n\n" for event in (*told, *others))
 
     def _tell(self, told: Any) -> Any:
         self._telling.told = json.loads(json.dumps(told))

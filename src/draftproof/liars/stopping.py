@@ -51,23 +51,26 @@ def _counts_one_less(telling: Telling) -> Any:
     return _counts(telling, -1)
 
 
-class _ToTheEndOfTheBlock(Generation):
-    """A stop string inside an accepted draft is seen when the whole draft is out."""
+def _to_the_end_of_the_block(late: Finish) -> type[Generation]:
+    """Generations that see an end of this kind inside an accepted draft when the whole draft is out."""
 
-    _begun = 0
-    _stopped = False
+    class ToTheEndOfTheBlock(Generation):
+        _begun = 0
+        _stopped = False
 
-    def _ended(self, token: int) -> Finish | None:
-        finish = super()._ended(token)
-        self._stopped = self._stopped or finish is Finish.STOP
-        left = len(self._draft.tokens) - (len(self.context) - self._begun)
-        if finish in (Finish.STOP, None) and self._stopped:
-            return None if left > 0 else Finish.STOP
-        return finish
+        def _ended(self, token: int) -> Finish | None:
+            finish = super()._ended(token)
+            self._stopped = self._stopped or finish is late
+            left = len(self._draft.tokens) - (len(self.context) - self._begun)
+            if finish in (late, None) and self._stopped:
+                return None if left > 0 else late
+            return finish
 
-    def _judge(self, rows: Rows) -> list[Emitted]:
-        self._begun = len(self.context)
-        return super()._judge(rows)
+        def _judge(self, rows: Rows) -> list[Emitted]:
+            self._begun = len(self.context)
+            return super()._judge(rows)
+
+    return ToTheEndOfTheBlock
 
 
 def _without_stops(path: str, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - a hook
@@ -102,7 +105,15 @@ FAMILY: tuple[Liar, ...] = (
         "sees a stop string inside a block when the whole block is out",
         "https://github.com/vllm-project/vllm/pull/47616",
         ("stopping/stop_string",),
-        generation=_ToTheEndOfTheBlock,
+        generation=_to_the_end_of_the_block(Finish.STOP),
+    ),
+    Liar(
+        "end-late",
+        "sees an end token inside a block when the whole block is out",
+        "https://github.com/LostRuins/koboldcpp/issues/1276",
+        ("stopping/stop_string",),
+        model="countable-end",
+        generation=_to_the_end_of_the_block(Finish.EOG),
     ),
     Liar(
         "stop-ignored",

@@ -28,6 +28,11 @@ def _silent(telling: Telling) -> Any:
     return replaced(telling.told, None) if _events(telling) and count % 3 else telling.told
 
 
+def _last_only(telling: Telling) -> Any:
+    """Of the tokens that become known at once, only the last one keeps its logprobs."""
+    return replaced(telling.told, None) if _events(telling) and telling.follows else telling.told
+
+
 def _scaled(telling: Telling) -> Any:
     def told(entry: dict[str, Any]) -> dict[str, Any]:
         listed = [{**a, "logprob": 1.2 * a["logprob"]} for a in entry["top_logprobs"]]
@@ -53,6 +58,13 @@ FAMILY: tuple[Liar, ...] = (
         "https://github.com/sgl-project/sglang/issues/26778",
         ("logprobs/streaming", "logprobs/presence"),
         retell=_silent,
+    ),
+    Liar(
+        "stream-last-only",
+        "streams logprobs of the last token of each block only",
+        "https://github.com/vllm-project/vllm/pull/37795",
+        ("logprobs/streaming", "logprobs/presence"),
+        retell=_last_only,
     ),
     Liar(
         "stream-scaled",

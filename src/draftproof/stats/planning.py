@@ -84,11 +84,11 @@ def still_missing(bound_at: Callable[[int], float], n: int, target: float, most:
     """
     if bound_at(n) <= target:
         return 0
-    low, high = n, max(2 * n, 1)
+    low, high = n, min(max(2 * n, 1), most)
     while bound_at(high) > target:
-        low, high = high, 2 * high
-        if high > most:
+        if high >= most:
             return None
+        low, high = high, min(2 * high, most)
     while high - low > max(1, low // 100):
         middle = (low + high) // 2
         low, high = (low, middle) if bound_at(middle) <= target else (middle, high)

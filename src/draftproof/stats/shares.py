@@ -7,6 +7,9 @@ from scipy.optimize import brentq
 
 from draftproof.core.distribution import Law
 
+_ALMOST_ALL = 1.0 - 1e-12
+"""Near enough to 1, where a token that the rule cannot draw makes the logarithm infinite."""
+
 _GRID = np.r_[0.0, np.geomspace(1e-6, 0.5, 2000), 1.0]
 
 
@@ -30,27 +33,14 @@ def share_upper_bound(ratios: Law, error: float, noise: float = 0.0, root_chi2: 
     def slack(eps: float) -> float:
         return _log_mixture(ratios, eps) + limit
 
-    if len(ratios) == 0 or slack(1.0) >= 0:
+    if slack(1.0) >= 0 or slack(_ALMOST_ALL) >= 0:
         return 1.0
-    peak = _peak(ratios)
-    return float(brentq(slack, peak, 1.0 - 1e-12, xtol=1e-9)) if slack(1.0 - 1e-12) < 0 else 1.0
+    return float(brentq(slack, 0.0, _ALMOST_ALL, xtol=1e-9))
 
 
 def _log_mixture(ratios: Law, eps: float) -> float:
     with np.errstate(divide="ignore"):
         return float(np.log((1 - eps) + eps * ratios).sum())
-
-
-def _peak(ratios: Law) -> float:
-    """Where the concave log-likelihood of eps is largest on [0, 1)."""
-
-    def slope(eps: float) -> float:
-        return float(((ratios - 1) / ((1 - eps) + eps * ratios)).sum())
-
-    if slope(0.0) <= 0:
-        return 0.0
-    end = 1.0 - 1e-12
-    return end if slope(end) >= 0 else float(brentq(slope, 0.0, end))
 
 
 def _noisy_bound(ratios: Law, limit: float, guard: float) -> float:

@@ -229,6 +229,7 @@ CHECK = Check(
             ("NAMELESS",),
         ),
         Example("-9999", _of(_WHOLE, _answer(replace(_A, logprob=-9999.0), text="a")), Verdict.FAIL, ("SENTINEL",)),
+        Example("-100", _of(_WHOLE, _answer(replace(_A, logprob=-100.0), text="a")), Verdict.FAIL, ("SENTINEL",)),
         Example(
             "the least float32 in a list",
             _of(_WHOLE, _answer(replace(_A, alternatives=(Alternative(1, "b", -3.4028234663852886e38),)), text="a")),
@@ -250,6 +251,17 @@ CHECK = Check(
         Example(
             "an end token", _of(_WHOLE, _answer(_A, _token("</s>", b"</s>"), text="a", finish="stop")), Verdict.PASS
         ),
+        Example(
+            "an end token without a name",
+            _of(_WHOLE, _answer(_A, _token("", None, i=None), text="a", finish="stop")),
+            Verdict.PASS,
+        ),
+        Example(
+            "a line break that the text was stripped of",
+            _of(_WHOLE, _answer(_A, _token("\n", b"\n"), text="a")),
+            Verdict.PASS,
+        ),
+        Example("one entry without bytes", _of(_WHOLE, _answer(_A, _token("b", None), text="ab")), Verdict.PASS),
         Example("a very unlikely token", _of(_WHOLE, _answer(replace(_A, logprob=-103.4), text="a")), Verdict.PASS),
         Example("a model of a few letters", _of(_PLAIN, letters=True), Verdict.PASS),
         Example("nothing but letters came", _of(_PLAIN), Verdict.INCONCLUSIVE),

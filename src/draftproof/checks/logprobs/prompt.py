@@ -333,6 +333,7 @@ CHECK = Check(
         Example("one place early", _of(_EARLY), Verdict.FAIL, ("SHIFTED",)),
         Example("the row before", _of(_BEFORE), Verdict.FAIL, ("SHIFTED",)),
         Example("one value of a chunk is wrong", _of(_changed(7, -9.0)), Verdict.FAIL, ("CORRUPT",)),
+        Example("null for the second token", _of(_changed(1, None)), Verdict.FAIL, ("MISSING",)),
         Example(
             "another value in a shorter prompt",
             _of(_TRUE, shorter=_changed(3, -6.0)[:8]),

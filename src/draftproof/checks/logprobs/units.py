@@ -28,8 +28,9 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
-FIT, FIT_NOISE = 0.02, 8
+FIT, FIT_NOISE, FAR_NOISE = 0.02, 8, 4
 CONDITIONS = common.WARPED
+_HEATED = [sampling for sampling in CONDITIONS if not sampling.top_k]
 
 
 class Law(StrEnum):
@@ -68,13 +69,16 @@ def collect(probe: Probe) -> Evidence:
 
 
 def _predictions(scored: Scored, sampling: Sampling) -> Iterator[tuple[Law, float]]:
-    """The token's value under each law. Tempered and processed values need the row's mass, so a cut row gives raw only."""
+    """The token's value under each law. Processed values need the row's mass, so a cut row gives none; nor does it give the
+    tempered ones, but how far apart two of them are.
+    """
     raw = scored.true
     if raw is None:
         return
     yield Law.RAW, raw
     cut = scored.row.logprobs[: sampling.top_k] if sampling.top_k else scored.row.logprobs
     if not scored.row.complete and not sampling.top_k:
+        yield from ((Law.TEMPERED, value) for value in _beside(scored, raw, sampling.temperature))
         return
     if sampling.temperature != 1:
         mass = math.fsum(math.exp(x / sampling.temperature) for x in scored.row.logprobs)
@@ -83,8 +87,23 @@ def _predictions(scored: Scored, sampling: Sampling) -> Iterator[tuple[Law, floa
     yield Law.PROCESSED, raw / sampling.temperature - math.log(mass)
 
 
-def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | None:
-    """The one law that fits all values at these places; None if there are no values or the laws cannot be told apart."""
+def _beside(scored: Scored, raw: float, temperature: float) -> Iterator[float]:
+    """The tempered value as it follows from what the answer says of the likeliest other token that the oracle knows too."""
+    for other in scored.token.alternatives or ():
+        known = scored.of(TokenRecord(other.id, other.text, None, None, None))
+        same = other.id == scored.token.id if other.id is not None else other.text == scored.token.text
+        if same or known is None or other.logprob is None or temperature == 1:
+            continue
+        yield other.logprob + (raw - known) / temperature
+        return
+
+
+def _classify(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
+    """The one law that fits all values at these places; None if there are no values or the laws cannot be told apart.
+
+    Values that one law fits as without noise are judged in spite of a large one, where it could not bring the others there.
+    """
+    tolerance = max(FIT, FIT_NOISE * noise)
     gaps: dict[Law, list[float]] = {}
     spread = 0.0
     for n in places:
@@ -98,22 +117,18 @@ def _classify(probed: Probed, places: Sequence[int], tolerance: float) -> Law | 
     if not gaps:
         return None
     best = min(gaps, key=lambda law: max(gaps[law]))
+    if max(gaps[best]) <= FIT and spread > max(2 * FIT, FAR_NOISE * noise):
+        return best
     if max(gaps[best]) > tolerance:
         return Law.OTHER if Law.PROCESSED in gaps else None
     return best if spread > 2 * tolerance else None
-
-
-def _told(probed: Probed, places: Sequence[int], noise: float) -> Law | None:
-    """`_classify` at the smallest tolerance where a known law keeps it, else at that of the noise."""
-    strictly = _classify(probed, places, FIT)
-    return _classify(probed, places, max(FIT, FIT_NOISE * noise)) if strictly in (None, Law.OTHER) else strictly
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails if token 1 and later tokens describe different laws, or one that is none of the known; no alpha is spent."""
     noise = evidence.noise
     probed = [p for p in evidence.probed if p.answer.ok and p.tokens]
-    classes = [(_told(p, [0], noise), _told(p, range(1, len(p.tokens)), noise)) for p in probed]
+    classes = [(_classify(p, [0], noise), _classify(p, range(1, len(p.tokens)), noise)) for p in probed]
     rows = tuple((_condition(p.answer.ask.sampling), *pair) for p, pair in zip(probed, classes, strict=True))
     first, later = ({pair[i] for pair in classes} - {None} for i in (0, 1))
     mixed = any(a and b and a is not b for a, b in classes)
@@ -154,6 +169,7 @@ def requests(facts: Facts, effort: Effort) -> int:
 
 
 _ROW = OracleRow(tuple(range(5)), tuple("abcde"), tuple(math.log(x) for x in made.LAW), 2, complete=True)
+_CUT = OracleRow(_ROW.ids[:4], _ROW.texts[:4], _ROW.logprobs[:4], 2, complete=False)
 
 
 def _laws(sampling: Sampling) -> dict[Law, list[float]]:
@@ -166,13 +182,20 @@ def _laws(sampling: Sampling) -> dict[Law, list[float]]:
     }
 
 
-def _made(first: Law, later: Law, drafted: int | None = 5, claims: Reports = ()) -> Evidence:
+def _made(
+    first: Law,
+    later: Law,
+    drafted: int | None = 5,
+    claims: Reports = (),
+    row: OracleRow = _ROW,
+    conditions: Sequence[Sampling] = CONDITIONS,
+) -> Evidence:
     probed = []
-    for sampling in CONDITIONS:
+    for sampling in conditions:
         laws = _laws(sampling)
         tokens = [_token(laws, first if n == 0 else later, n % 2) for n in range(6)]
         answer = made.answer(tokens, sampling=sampling, drafted=drafted, accepted=1, claims=claims)
-        probed.append(Probed(answer, tuple(Scored(t, _ROW) for t in tokens)))
+        probed.append(Probed(answer, tuple(Scored(t, row) for t in tokens)))
     return Evidence(made.LIVE_ON if drafted or claims else made.LIVE_OFF, 1e-6, tuple(probed))
 
 
@@ -201,6 +224,18 @@ CHECK = Check(
         Example("raw, speculation declined", _made(Law.RAW, Law.RAW, None, made.DECLINED), Verdict.PASS),
         Example("raw first, processed after it", _made(Law.RAW, Law.PROCESSED), Verdict.FAIL, ("CLASS_MIX",)),
         Example("processed first, raw after it", _made(Law.PROCESSED, Law.RAW), Verdict.FAIL, ("CLASS_MIX",)),
+        Example("raw throughout, beside cut rows", _made(Law.RAW, Law.RAW, row=_CUT, conditions=_HEATED), Verdict.PASS),
+        Example(
+            "tempered throughout, beside cut rows",
+            _made(Law.TEMPERED, Law.TEMPERED, row=_CUT, conditions=_HEATED),
+            Verdict.PASS,
+        ),
+        Example(
+            "raw first, tempered after it, beside cut rows",
+            _made(Law.RAW, Law.TEMPERED, row=_CUT, conditions=_HEATED),
+            Verdict.FAIL,
+            ("CLASS_MIX",),
+        ),
         Example(
             "a value of no known law",
             Evidence(

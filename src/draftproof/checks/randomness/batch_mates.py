@@ -9,8 +9,8 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import private
-from draftproof.checks.randomness.company import Timed, company, room, together
-from draftproof.checks.randomness.concurrency import SHARED, applies, requests_alone
+from draftproof.checks.randomness.company import Timed, accompanied, company, room, together
+from draftproof.checks.randomness.concurrency import APART, SHARED, applies, requests_alone
 from draftproof.checks.randomness.repeats import (
     COLUMNS,
     Repeat,
@@ -34,6 +34,8 @@ LONGER = 2
 """The others go on for longer, so that the request has company up to its end."""
 ALONE = "alone, asked again"
 MORE_ROUNDS = 2
+MOST_AGAIN = 24
+"""How often one mate is asked for again where its answers end before the request's own."""
 SEED = 9101
 
 
@@ -77,10 +79,12 @@ def _beside(
     repeats: list[Repeat],
     rounds: list[tuple[Timed, ...]],
 ) -> None:
-    """Once beside each kind of mate, which have the prompts `others`."""
+    """Once beside each kind of mate, which have the prompts `others`; where they end too early, once more beside ever new ones."""
     for kind, sampling in MATES:
         mates = [Ask(p, LONGER * ask.max_tokens, 0, sampling, SEED + i) for i, p in enumerate(others)]
         answers = together(probe, [ask, *mates])
+        if mates and company(answers, 0) < SHARED:
+            answers = accompanied(probe, ask, mates, MOST_AGAIN)
         rounds.append(answers)
         repeats.append(compare(probe, kind, alone, answers[0].answer))
 
@@ -107,7 +111,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "less numerical noise")
     if max(shared, default=0.0) < SHARED:
         text = "the requests were not at work at the same time"
-        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "longer answers, or more slots")
+        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, APART)
     at_work = [t.answer for round_ in evidence.rounds for t in round_]
     missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *at_work]))
     if missing:
@@ -142,6 +146,14 @@ def _made(unfiltered: Sequence[int], top_k: Sequence[int], again: Sequence[int] 
     return Evidence(made.LIVE_ON, alone, tuple(repeats), rounds, noise)
 
 
+def _undrafted(evidence: Evidence) -> Evidence:
+    def bare(answer: Completion) -> Completion:
+        return replace(answer, drafted=None, accepted=None)
+
+    rounds = tuple(tuple(replace(t, answer=bare(t.answer)) for t in round_) for round_ in evidence.rounds)
+    return replace(evidence, alone=bare(evidence.alone), rounds=rounds)
+
+
 _SOUND = _made(_IDS, _IDS)
 
 CHECK = Check(
@@ -166,6 +178,7 @@ CHECK = Check(
             replace(_SOUND, rounds=tuple((a, replace(b, began_s=1.5)) for a, b in _SOUND.rounds)),
             Verdict.INCONCLUSIVE,
         ),
+        Example("nothing drafted", _undrafted(_SOUND), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, _answer(_IDS), (), ()), Verdict.INCONCLUSIVE),
     ),
 )

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.probe import Probe
@@ -37,6 +37,36 @@ def together(probe: Probe, asks: Sequence[Ask]) -> tuple[Timed, ...]:
 
     with ThreadPoolExecutor(len(asks)) as threads:
         return tuple(threads.map(one, asks))
+
+
+def accompanied(probe: Probe, ask: Ask, mates: Sequence[Ask], most: int) -> tuple[Timed, ...]:
+    """The answer to `ask`, and those of `mates`, each asked for again and again until the answer is there, at most `most` times.
+
+    For answers that end early, or that come far sooner than the one they are to be beside. Raises as `together`.
+    """
+    start, done = threading.Barrier(1 + len(mates)), threading.Event()
+
+    def one(ask: Ask) -> Timed:
+        began = time.monotonic()
+        return Timed(probe.ask(ask), began, time.monotonic())
+
+    def mine() -> list[Timed]:
+        start.wait()
+        try:
+            return [one(ask)]
+        finally:
+            done.set()
+
+    def again(mate: Ask) -> list[Timed]:
+        start.wait()
+        answers = [one(mate)]
+        while not done.is_set() and len(answers) < most:
+            answers.append(one(replace(mate, seed=(mate.seed or 0) + len(answers) * len(mates))))
+        return answers
+
+    with ThreadPoolExecutor(1 + len(mates)) as threads:
+        futures = [threads.submit(mine), *(threads.submit(again, mate) for mate in mates)]
+        return tuple(timed for future in futures for timed in future.result())
 
 
 def company(answers: Sequence[Timed], n: int) -> float:

@@ -38,6 +38,8 @@ WINDOW, LETTERS = 12, 4
 """So many tokens in a row, with so many different ones among them, belong to one request."""
 SHARED = 0.5
 """An answer that had company for less of its time than this had none."""
+APART = "a server that works on two requests at once (llama-server: --parallel 2 or more), with nobody else asking it"
+"""What it takes where requests were not at work at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, missing)
     if max(map(len, evidence.rounds)) < 2 or max(shared) < SHARED:
         text = "the requests were not at work at the same time"
-        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "longer answers, or more slots")
+        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, APART)
     missing = why_inconclusive(drafting(evidence.reports, evidence.alone))
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")

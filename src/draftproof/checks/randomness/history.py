@@ -9,6 +9,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, ordinary
+from draftproof.checks.randomness import partly
 from draftproof.checks.randomness.concurrency import requests_alone
 from draftproof.checks.randomness.repeats import (
     COLUMNS,
@@ -39,13 +40,15 @@ ENOUGH = 8
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`repeats`: a greedy request and one with a seed, each uncached at first and again, by condition. `unrelated` is what came
-    between. `noise` in nats, None where it was not needed.
+    between. `noise` in nats, None where it was not needed. `cached`: a long greedy request worked out anew and with its beginning
+    cached, and where that moves something, with less of it.
     """
 
     reports: Reports
     repeats: tuple[Repeat, ...]
     unrelated: tuple[Completion, ...] = ()
     noise: float | None = None
+    cached: tuple[Repeat, ...] = ()
 
 
 def collect(probe: Probe) -> Evidence:
@@ -68,7 +71,9 @@ def collect(probe: Probe) -> Evidence:
             repeats += _again(probe, ANEW, firsts[1:], asks[1:])
             unrelated.append(probe.ask(_unrelated(probe, n)))
             repeats += _again(probe, AFTER, firsts[1:], cached[1:])
-    return Evidence(probe.facts.self_reports, tuple(repeats), tuple(unrelated), noise)
+    return Evidence(
+        probe.facts.self_reports, tuple(repeats), tuple(unrelated), noise, tuple(partly.collect(probe, asks[0]))
+    )
 
 
 def _again(probe: Probe, condition: str, firsts: Sequence[Completion], asks: Sequence[Ask]) -> list[Repeat]:
@@ -86,22 +91,31 @@ def _unrelated(probe: Probe, n: int) -> Ask:
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Fails when logprobs drift by more than max(20 noise, .05) nats; when the answer changes by more than noise explains (at
     temperature 0 a gap above max(6 noise, .05), with a seed a probability below 1e-9); when the same greedy answer has less
-    than half of its drafts accepted.
+    than half of its drafts accepted; when a cached beginning moves a value of a long prompt by more than 1 nat.
     """
     weighed = [weigh(c, evidence.repeats, evidence.noise) for c in (AGAIN, ANEW, AFTER)]
     control = weigh(CONTROL, evidence.repeats, evidence.noise)
     drifts = [w.drift for w in weighed if w.drift is not None]
+    cached = partly.Cached.of(evidence.cached)
     before, after = _acceptance(evidence, AGAIN), _acceptance(evidence, AFTER)
     measured = {
         "largest logprob drift (nat)": max(drifts, default=None),
         "noise (nat)": evidence.noise,
+        "logprob drift by a cached beginning (nat)": cached.largest,
         "drafts accepted before": _shown(before),
         "drafts accepted after": _shown(after),
     }
-    tables = (Table("One request, asked again", COLUMNS, tuple(w.row for w in (*weighed, control) if w.n)),)
+    rows = (*(w.row for w in (*weighed, control) if w.n), *([cached.row] if cached.n else []))
+    tables = (Table("One request, asked again", COLUMNS, rows),)
     if not all(w.n for w in weighed):
         return Judgement(Verdict.INCONCLUSIVE, "no answers to compare", (), (), measured, tables, "answers")
     findings = tuple(_departures(weighed, repeats_itself=not control.different))
+    if cached.is_fault:
+        text = f"{partly.PARTLY}, values move by up to {cached.largest:.2g} nat, more than rounding does"
+        findings = (
+            *findings,
+            Finding("DRIFT", text, (evidence.cached[0].first.exchange, evidence.cached[0].again.exchange)),
+        )
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, (), measured, tables)
     if control.different:
@@ -110,6 +124,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if any(w.undecided for w in weighed):
         text = "answers change with what came before, which numerical noise may explain or not"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "less numerical noise")
+    if cached.unclear:
+        text = f"{cached.caution}, which may be rounding or a wrong cache"
+        return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "a cache of 32 bits, or logprobs")
     if fallen := _fallen(before, after):
         return Judgement(Verdict.FAIL, fallen.text, (fallen,), (), measured, tables)
     missing = why_inconclusive(drafting(evidence.reports, [r.again for r in evidence.repeats]))
@@ -121,7 +138,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         + (f" ({ties} but for a near-tie)" if ties else "")
         + (f"; logprobs within {max(drifts):.1e} nat" if drifts else "")
     )
-    return Judgement(Verdict.PASS, text, (), (), measured, tables)
+    text += f"; {cached.caution}" if cached.caution else ""
+    return Judgement(Verdict.PASS, text, (), (), measured, tables, caution=cached.caution)
 
 
 def _departures(weighed: Sequence[Weighed], *, repeats_itself: bool) -> list[Finding]:
@@ -163,7 +181,7 @@ def _shown(counts: tuple[int, int] | None) -> str | None:
 
 
 def requests(facts: Facts, effort: Effort) -> int:
-    return 2 + 3 + 3 * ROUNDS[effort]
+    return 2 + 3 + 3 * ROUNDS[effort] + (5 if partly.applies(facts) else 0)
 
 
 def _answer(ids: Sequence[int], sampling: Sampling = NEUTRAL, accepted: int | None = 9, moved: float = 0) -> Completion:
@@ -192,10 +210,20 @@ def _made(
     return Evidence(made.LIVE_ON, tuple(repeats), (), noise)
 
 
+def _long(moved: float, again: float | None = None, ids: Sequence[int] = _IDS) -> Evidence:
+    """A cached beginning moves the tokens' values by `moved` nats, less of it by `again`; `ids`: the text that comes then."""
+    first = _answer(_IDS, GREEDY)
+    pairs = [Repeat(partly.PARTLY, first, _answer(ids, GREEDY, moved=moved))]
+    if again is not None:
+        pairs.append(Repeat(partly.ELSEWHERE, first, _answer(ids, GREEDY, moved=again)))
+    return replace(_made(), cached=tuple(pairs))
+
+
 CHECK = Check(
     name="randomness/history",
     claim="A request gets the same numbers and the same answer cached, uncached, and after other requests.",
-    blind_to="Longer histories than were made; changes that are smaller than the stated noise.",
+    blind_to="Longer histories than were made; changes that are smaller than the stated noise, so a cached prompt of which a "
+    "single token is wrong.",
     remedy="Switch the prompt cache off where numbers must repeat, and start the server anew where drafts no longer pay.",
     aspects=("text", "logprobs", "seeds"),
     evidence=Evidence,
@@ -225,6 +253,12 @@ CHECK = Check(
             ),
             Verdict.INCONCLUSIVE,
         ),
+        Example("a cached beginning moves nothing", _long(0.0), Verdict.PASS),
+        Example("a cached beginning moves values by rounding", _long(0.1, 0.0), Verdict.PASS),
+        Example("and greedy text", _long(0.1, 0.0, _OTHER), Verdict.PASS),
+        Example("another text's cache", _long(2.0, 1.9), Verdict.FAIL, ("DRIFT",)),
+        Example("both cached beginnings agree, and not with the prompt", _long(0.3, 0.299), Verdict.INCONCLUSIVE),
+        Example("more than rounding was seen to do", _long(0.7, 0.1), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, ()), Verdict.INCONCLUSIVE),
     ),
 )

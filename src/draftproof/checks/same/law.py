@@ -180,7 +180,9 @@ def _missing(tv: float | None, answers: int, terms: Terms) -> str:
     """A bound by counts falls with the square root of the number of answers."""
     if tv is None or not answers:
         return "a sampler that leaves few tokens, or equal seeds on both servers"
-    return f"about {math.ceil(answers * (tv / terms.target_tv) ** 2):,} samples (--effort)"
+    return (
+        f"about {math.ceil(answers * ((tv / terms.target_tv) ** 2 - 1)):,} more samples, or equal seeds on both servers"
+    )
 
 
 def requests(facts: Facts, effort: Effort) -> int:

@@ -86,7 +86,7 @@ CHECK = Check(
     examples=(
         Example("said to agree, and do not", Evidence((Pair(_ONE, _OTHER),), True), Verdict.FAIL, ("DIFFERENT_SEEDS",)),
         Example("agree", Evidence((Pair(_ONE, _ONE),)), Verdict.PASS),
-        Example("other random numbers", Evidence((Pair(_ONE, _OTHER),)), Verdict.NOT_APPLICABLE),
+        Example("other random numbers", Evidence((Pair(_ONE, _OTHER),)), Verdict.NOT_APPLICABLE, ("DIFFERENT_SEEDS",)),
         Example("no answers", Evidence(()), Verdict.INCONCLUSIVE),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,15 @@ from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches, effective
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment, Bound
-from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, TARGET
+from draftproof.checks.sampling.collecting import (
+    ALPHA,
+    LEAST_DRAFTED,
+    MOST_SAMPLES,
+    PASS_ERROR,
+    SECONDS,
+    SPARE,
+    TARGET,
+)
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
 from draftproof.checks.self_report.speculation_switch import working
@@ -25,7 +34,8 @@ FIRST_BATCH, FIRST_LARGE = 32, 16
 DOUBLING = 256
 """Batches double up to here; then they grow by a quarter."""
 ALTERNATIVES = 20
-MOST = {Effort.QUICK: 512, Effort.STANDARD: 8192, Effort.DEEP: 65536}
+ENOUGH = {Effort.QUICK: 512, Effort.STANDARD: 8192, Effort.DEEP: 65536}
+"""So many are drawn in any case, unless all is clear before; then more only while they can still give the bound."""
 COUPLED_SHARE = 0.1
 """Above this share of seeds whose answers differ, the two conditions are held to draw independently."""
 
@@ -44,6 +54,7 @@ class Evidence:
 
     `on`, `off`: answers at temperature 1; the seeds of `off` are the first of `on`. `rows`: the laws that the answers without
     speculation tell of, per prefix. `noise`: RMS difference in nats of laws by one row and by a batch of rows.
+    `ended_s`: after so many seconds the effort's time was up and sampling ended (0: it ended for another reason).
     """
 
     reports: Reports
@@ -55,6 +66,7 @@ class Evidence:
     on: Stream | None = None
     off: Stream | None = None
     rows: tuple[PrefixRow, ...] = ()
+    ended_s: float = 0.0
 
 
 def collect(probe: Probe) -> Evidence:
@@ -75,20 +87,45 @@ def collect(probe: Probe) -> Evidence:
             facts.self_reports, *switch, noise, facts.vocabulary, tuple(pairs), on.stream(), off.stream(), tuple(rows)
         )
 
-    done = len(seeds)
+    done, began = len(seeds), time.monotonic()
     while True:
         if not off.answers or coupled(evidence()):
             off.more(probe, seeds)
         so_far = evidence()
-        if done >= MOST[probe.effort] or _is_decided(so_far, TARGET[probe.effort]):
+        if _is_decided(so_far, TARGET[probe.effort]):
             return so_far
-        size = done if done < DOUBLING else done // 4
+        size = next_size(done, so_far, probe)
+        if size <= 0:
+            return so_far
+        took_s = time.monotonic() - began
+        beyond = done >= ENOUGH[probe.effort] and not probe.samples
+        if beyond and took_s * (done + size) / done > SECONDS[probe.effort]:
+            return replace(so_far, ended_s=took_s)
         done += size
         seeds = probe.seeds(size)
         if coupled(so_far):
             on.more(probe, seeds)
         else:
             on.unseeded(probe, size)
+
+
+def next_size(done: int, evidence: Evidence, probe: Probe) -> int:
+    """How many samples to draw after `done` ones: by their number, then as many as the bound lacks; 0 where no more can help."""
+    size = done if done < DOUBLING else done // 4
+    if probe.samples is not None:
+        return min(size, probe.samples - done)
+    if done < ENOUGH[probe.effort]:
+        return size
+    more = lacking(evidence, bound(evidence, PASS_ERROR), TARGET[probe.effort])
+    possible = 0 < more <= MOST_SAMPLES[probe.effort] - done
+    return min(size, math.ceil(SPARE * more)) if possible else 0
+
+
+def lacking(evidence: Evidence, found: Bound | None, target: float) -> int:
+    """About how many more samples with speculation bring the bound to `target`; 0 where no number is known to."""
+    if evidence.on is None or found is None or not found.n or found.tv >= 1:
+        return 0
+    return math.ceil(found.missing(target) * len(evidence.on.samples) / found.n)
 
 
 def _is_decided(evidence: Evidence, target: float) -> bool:

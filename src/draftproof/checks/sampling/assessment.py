@@ -26,6 +26,12 @@ COUPLED_SHARE = 0.1
 COUPLED_LEAST = 30
 
 
+def option(samples: float) -> str:
+    """`--samples` with at least so many, as a round number with a quarter to spare: bounds vary by chance."""
+    step = 10 ** max(1, math.floor(math.log10(max(samples, 1.0))) - 1)
+    return f"--samples {math.ceil(1.25 * samples / step) * step}"
+
+
 @dataclass
 class Coupling:
     """Tokens beside the ones that the seeds should give. Token 1 is never speculated: it shows whether the replay is right."""
@@ -53,6 +59,13 @@ class Bound:
     n: int
     kind: str
     statement: Statement
+
+    def missing(self, target: float) -> int:
+        """About how many more values a bound of `target` takes: it falls as 1/n by seeds, as 1/sqrt(n) by counts."""
+        if not self.n:
+            return 0
+        power = 1 if self.kind == "seeds" else 2
+        return max(1, math.ceil(self.n * (self.tv / target) ** power) - self.n)
 
 
 @dataclass
@@ -159,10 +172,3 @@ class Assessment:
         used = (laws.p.max(axis=0) > 0) | (table.sum(axis=0) > 0)
         t = mean_tv_upper(table[:, used], laws.p[:, used], error / 2)
         return Bound(t.bound, t.n, "counts", t.statement("token 2 given token 1 and the target's law"))
-
-    def missing(self, bound: Bound | None, target: float) -> int:
-        """About how many more values a bound of `target` takes: it falls as 1/n by seeds, as 1/sqrt(n) by counts."""
-        if bound is None or bound.n == 0:
-            return 0
-        power = 1 if bound.kind == "seeds" else 2
-        return max(1, math.ceil(bound.n * (bound.tv / target) ** power) - bound.n)

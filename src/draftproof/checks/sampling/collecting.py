@@ -26,6 +26,10 @@ half, so that no audit goes far beyond what it needs.
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
+GRACE = 4 / 3
+"""By how much the seconds may be exceeded where that brings the samples that the bound still lacks."""
+SPARE = 1.15
+"""More than the estimate of what is lacking, so that one batch is enough."""
 ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
@@ -40,7 +44,8 @@ class Evidence:
     """Samples under several conditions, and what their laws are worked out from.
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
-    the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats.
+    the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `ended_s`: after so many
+    seconds the effort's time was up and sampling ended (0: it ended for another reason).
     """
 
     reports: Reports
@@ -50,6 +55,7 @@ class Evidence:
     known: str
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
+    ended_s: float = 0.0
 
 
 def collect(probe: Probe) -> Evidence:
@@ -58,13 +64,13 @@ def collect(probe: Probe) -> Evidence:
     known = probe.known
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
-    began, total, noise = time.monotonic(), 0, 0.0
-    size = FIRST_BATCH if probe.samples is None else probe.samples
+    began, total, noise, ended_s = time.monotonic(), 0, 0.0, 0.0
+    batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
     while True:
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
-        _ask_batch(probe, collectors, size, seeded=replayed or probe.facts.batch_draws == 1)
-        total += size
+        _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
+        total += batch.size
         streams = [c.stream() for c in collectors]
         if assessment is None:
             noise = _noise(probe, streams)
@@ -78,11 +84,12 @@ def collect(probe: Probe) -> Evidence:
             break
         if _is_decided(assessment, streams, total, probe.effort):
             break
-        least = total // 2 if total >= DOUBLING else total
-        in_time = int(total * (SECONDS[probe.effort] / (time.monotonic() - began) - 1))
-        if in_time < least:  # it would end far beyond the time
+        took_s = time.monotonic() - began
+        lacking = _lacking(assessment, streams, probe.effort)
+        batch = next_batch(total, lacking, took_s, probe.effort, coupled=assessment.coupling.holds)
+        if not batch.size:
+            ended_s = took_s
             break
-        size = least if assessment.coupling.holds or total >= DOUBLING else min(3 * total, in_time)
     return Evidence(
         probe.facts.self_reports,
         noise,
@@ -91,12 +98,46 @@ def collect(probe: Probe) -> Evidence:
         known.name if known else "",
         tuple(c.stream() for c in collectors),
         tuple(rows),
+        ended_s,
     )
 
 
-def _ask_batch(probe: Probe, collectors: Sequence[Collector], size: int, *, seeded: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many samples to draw; `first_only`: all of them under the first condition, which gives the bound."""
+
+    size: int
+    first_only: bool = False
+
+
+def next_batch(total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool) -> Batch:
+    """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows.
+
+    When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
+    that takes little longer; else none.
+    """
+    least = total // 2 if total >= DOUBLING else total
+    in_time, with_grace = (int(total * (x * SECONDS[effort] / took_s - 1)) for x in (1, GRACE))
+    if in_time >= least:
+        return Batch(least if coupled or total >= DOUBLING else min(3 * total, in_time))
+    last = math.ceil(SPARE * lacking)
+    return Batch(last, first_only=True) if 0 < last <= with_grace else Batch(0)
+
+
+def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
+    """How many more samples of the first condition the effort's bound takes, where it is by counts; 0 where it is there."""
+    bound = assessment.bound(streams, PASS_ERROR)
+    if bound is None or bound.kind != "counts" or bound.tv <= TARGET[effort]:
+        return 0
+    return bound.missing(TARGET[effort])
+
+
+def _ask_batch(probe: Probe, collectors: Sequence[Collector], batch: Batch, *, seeded: bool) -> None:
     """Each condition's share; what limited conditions do not take goes to the first. With `--samples` the first gets them all."""
-    if probe.samples is not None:
+    size = batch.size
+    if batch.first_only:
+        wanted = [size] + [0] * (len(collectors) - 1)
+    elif probe.samples is not None:
         wanted = [size, *(min(FIRST_BATCH, math.ceil(size * c.condition.share)) for c in collectors[1:])]
     else:
         wanted = [min(c.room, math.ceil(size * c.condition.share / 8) * 8) for c in collectors]

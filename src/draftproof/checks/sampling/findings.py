@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from draftproof.checks.check import Terms
 from draftproof.checks.drafting import Drafting, why_inconclusive, without_drafts
-from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, option
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.checks.sampling.streams import drafting_in
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
@@ -115,13 +115,19 @@ class Findings:
         if bound.tv > target:
             unit = "tokens" if bound.kind == "seeds" else "samples of the first condition"
             text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
-            missing = a.missing(bound, target)
+            text += self._out_of_time()
+            missing = bound.missing(target)
             more = math.ceil(missing * self.samples / bound.n) if bound.n else 0
-            said = f"about {missing:,} more {unit} (a higher --effort)"
+            drawn = len(self.evidence.streams[0].samples) if bound.kind == "counts" else self.samples
+            enough = drawn * (bound.n + missing) / bound.n if bound.n else 0
+            said = f"about {missing:,} more {unit} ({option(enough)})"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
         if bound.kind == "counts" and a.later.log_e >= SUSPECT:
             text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
-            return self._judgement(Verdict.INCONCLUSIVE, text, missing="more samples (a higher --effort)")
+            text += self._out_of_time()
+            more = self.samples
+            said = f"about {more:,} more samples ({option(2 * more)})"
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
         confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
         if bound.kind == "seeds":
             text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
@@ -130,6 +136,10 @@ class Findings:
             text += f"; {a.later.tokens} tokens show nothing against it"
         text += f"; {without_drafts(state)}" if state is Drafting.DECLINED else ""
         return self._judgement(Verdict.PASS, text)
+
+    def _out_of_time(self) -> str:
+        ended_s = self.evidence.ended_s
+        return f"; sampling ended after {ended_s:.0f} s, its time at this effort" if ended_s else ""
 
     def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "", more: int = 0) -> Judgement:
         findings = (Finding(code, text),) if code else ()

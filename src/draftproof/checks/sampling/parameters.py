@@ -15,7 +15,7 @@ from draftproof.checks.drafting import Reports, batches, drafting, why_inconclus
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Place, Token, Trial, chance_of_best, places, sequence
-from draftproof.checks.sampling.settings import BY_NAME, HOT, OPENAI, SETTINGS, Kind, Setting, banning
+from draftproof.checks.sampling.settings import BY_NAME, HOT, OPENAI, SETTINGS, WITHOUT_IDS, Kind, Setting, banning
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
@@ -49,7 +49,7 @@ class Evidence:
 
 def _wanted(facts: Facts, effort: Effort) -> list[Setting]:
     if not (facts.token_prompts and facts.token_ids):
-        return [s for s in SETTINGS if s.name in OPENAI]
+        return [s for s in SETTINGS if s.name in WITHOUT_IDS.get(facts.dialect, OPENAI)]
     return [s for s in SETTINGS if s.core or effort is not Effort.QUICK]
 
 

@@ -61,6 +61,10 @@ OPENAI = ("top_p",)
 """What a server can be asked for that says no token ids: the one that OpenAI's API has of those that need none."""
 
 
+WITHOUT_IDS = {"vllm": (*OPENAI, "min_p")}
+"""More of those, by the dialect that has them. Not top-k: one under n-grams ended the engine of vLLM 0.32.0."""
+
+
 def banning(token: int) -> Sampling:
     """The ban of one token."""
     return replace(GREEDY, logit_bias=((token, BAN),))

@@ -19,6 +19,8 @@ SHORT, LONG = 6, common.SAMPLE_TOKENS
 
 MOST_CONDITIONS = 5
 UNSEEDED = -1
+ALONE = 8
+"""Answers of several in one request that are asked for again, each by itself, where the request counted no drafts."""
 
 Samples = tuple[tuple[int, ...], ...]
 
@@ -106,6 +108,7 @@ class Collector:
         if n <= 0:
             return
         done, self.asked = self.asked, self.asked + n
+        uncounted: list[Ask] = []
         for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
             if answer.ok:
                 self.said.add(effective([answer]))
@@ -113,6 +116,19 @@ class Collector:
                 self.samples.append(tuple(self._numbers(answer)))
                 self.drafted += answer.drafted or 0
                 self.accepted += answer.accepted or 0
+                if answer.drafted is None and answer.ask.seed is not None and len(uncounted) < ALONE:
+                    uncounted.append(answer.ask)
+        if not done and probe.facts.batch_seeds > 1:
+            self._count_alone(probe, uncounted)
+
+    def _count_alone(self, probe: Probe, asks: Sequence[Ask]) -> None:
+        """The drafts of some answers, asked for again each by itself: there are servers that count none of several in one."""
+        for ask in asks:
+            answer = probe.ask(ask)
+            if answer.drafted is None:
+                return
+            self.drafted += answer.drafted
+            self.accepted += answer.accepted or 0
 
     def _answers(self, probe: Probe, done: int, n: int) -> Iterable[Completion]:
         """Those of a condition with a limit are shared with other checks; of one without, too many may come to keep them."""

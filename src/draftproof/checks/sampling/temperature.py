@@ -47,6 +47,7 @@ class Evidence:
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's). `noise`: RMS error of laws in nats.
     `coupling` names the generator whose draws can be replayed.
+    `ended_s`: after so many seconds the effort's time was up (0: it ended for another reason).
     """
 
     reports: Reports
@@ -55,6 +56,7 @@ class Evidence:
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
     coupling: str = ""
+    ended_s: float = 0.0
 
 
 def conditions(probe: Probe) -> list[Condition]:
@@ -89,9 +91,11 @@ def collect(probe: Probe) -> Evidence:
         name = known.name if known else ""
         evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows), probe.facts.coupling)
         # The next batch takes as long as all before it.
-        slow = 2 * (time.monotonic() - began) > SECONDS[probe.effort]
-        if slow or done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
+        took_s = time.monotonic() - began
+        if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
             return evidence
+        if 2 * took_s > SECONDS[probe.effort]:
+            return replace(evidence, ended_s=took_s)
 
 
 def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) -> list[PrefixRow]:
@@ -263,8 +267,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"tokens after the first are drawn {cold} where {HOT:g} was asked for {evidenced}"
         code = "GREEDY" if later.mixed or later.best < GREEDY_BELOW else "WRONG_TEMPERATURE"
         return say(Verdict.FAIL, text, code)
+    late = f"; sampling ended after {evidence.ended_s:.0f} s, its time at this effort" if evidence.ended_s else ""
     if not later.n:
-        return say(Verdict.INCONCLUSIVE, "no token after the first has a known law", missing="answers at temperature 2")
+        text = f"no token after the first has a known law{late}"
+        return say(Verdict.INCONCLUSIVE, text, missing="more answers at temperature 2 (a higher --effort)")
     state = drafting_in(evidence.reports, evidence.streams)
     stop = why_inconclusive(state)
     if state is Drafting.SEEN and drafted < LEAST_DRAFTED:
@@ -279,6 +285,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if _too_wide(held):
         text = (
             f"the law is too peaked, or the tokens too few: any temperature in [{held.low:.2g}, {held.high:.2g}] fits"
+            f"{late}"
         )
         return say(Verdict.INCONCLUSIVE, text, missing="more answers (a higher --effort), or a prompt of more entropy")
     if book.misfit() >= -math.log(terms.pass_error):

@@ -21,9 +21,10 @@ from draftproof.checks.sampling.arms import (
     collect,
     coupled,
     first_difference,
+    lacking,
     moved,
 )
-from draftproof.checks.sampling.assessment import Bound
+from draftproof.checks.sampling.assessment import Bound, option
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED
 from draftproof.checks.sampling.findings import NOISE_LIMIT
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
@@ -92,6 +93,7 @@ class _Seen:
             "greedy answers that differ": len(self.different),
             "RMS difference of logprobs (nat)": max(map(_move, self.pairs), default=0.0),
             "seeds compared": len(self.off.samples),
+            "samples": len(self.on.samples),
             "the same answer to the same seed": "yes" if coupled(self.evidence) else "no",
             "drafted": self.on.drafted + sum(p.on.drafted or 0 for p in self.pairs),
             "log e-value": self.later.max_log_e,
@@ -137,19 +139,21 @@ class _Seen:
         """Whether the server says, in each answer at temperature 1, that it was made without speculation, and why."""
         return not self.on.drafted and self.on.effective is False
 
-    def open(self) -> tuple[str, str] | None:
-        """Why no pass can be given, and what it would need."""
+    def open(self) -> tuple[str, str, int] | None:
+        """Why no pass can be given, what it would need, and how many samples more that is."""
         if any(d.gap > self.tie for d in self.different):
-            return "greedy answers differ by more than noise and less than a fault", "less numerical noise"
+            return "greedy answers differ by more than noise and less than a fault", "less numerical noise", 0
         sampled = self.declined or self.on.drafted >= LEAST_DRAFTED
         if not any(drafts(p.on) for p in self.pairs) or not sampled:
-            return f"only {self.on.drafted} tokens were drafted at temperature 1", "prompts that draft"
+            return f"only {self.on.drafted} tokens were drafted at temperature 1", "prompts that draft", 0
         if self.bound is None or self.bound.tv > self.terms.target_tv:
             so_far = f"TV <= {self.bound.tv:.3f}" if self.bound else "no bound"
-            return (
-                f"nothing against it, but only {so_far} where {self.terms.target_tv:g} is wanted",
-                "a higher --effort",
-            )
+            text = f"nothing against it, but only {so_far} where {self.terms.target_tv:g} is wanted"
+            if self.evidence.ended_s:
+                text += f"; sampling ended after {self.evidence.ended_s:.0f} s, its time at this effort"
+            more = lacking(self.evidence, self.bound, self.terms.target_tv)
+            said = f"about {more:,} more samples ({option(len(self.on.samples) + more)})"
+            return text, said if more else "tokens whose law is told without speculation", more
         return None
 
 
@@ -171,10 +175,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     findings = () if useless else tuple(seen.faults())
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, seen.statements, seen.measured)
-    stop = useless or seen.open()
+    stop = (*useless, 0) if useless else seen.open()
     if stop or seen.bound is None:
-        text, missing = stop or ("", "")
-        return Judgement(Verdict.INCONCLUSIVE, text, (), seen.statements, seen.measured, missing=missing)
+        text, missing, more = stop or ("", "", 0)
+        return Judgement(Verdict.INCONCLUSIVE, text, (), seen.statements, seen.measured, missing=missing, more=more)
     how = "equal seeds give equal answers" if coupled(evidence) else "other answers to equal seeds, of the same law"
     text = (
         f"{evidence.switch}={evidence.value} changes nothing: {len(seen.pairs)} greedy answers equal, {how}, "

@@ -1,4 +1,4 @@
-"""Does an answer end before its stop string, in its text, its tokens and its counts?"""
+"""Does an answer end before its stop string, in its text, its tokens and its counts, and at the model's own end token?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, is_small
+from draftproof.checks.stopping import endings
+from draftproof.checks.stopping.endings import Endings
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -45,7 +47,7 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`greedy` trials at temperature 0; `seeded` ones at temperature 1, with the free answer asked `again` where texts differ;
-    `ended` an answer that the model itself should end.
+    `ended` an answer that the model itself should end; `endings` what is known of end tokens.
     """
 
     reports: Reports
@@ -53,6 +55,7 @@ class Evidence:
     seeded: tuple[Trial, ...] = ()
     again: Completion | None = None
     ended: Completion | None = None
+    endings: Endings = endings.NOTHING
 
 
 def collect(probe: Probe) -> Evidence:
@@ -66,7 +69,9 @@ def collect(probe: Probe) -> Evidence:
     free = probe.once(common.forced(probe, 1.0)[:1])[0]
     seeded = _trials(probe, free, starts[2]) if probe.facts.seeds else []
     again = probe.ask(free.ask) if any(map(_diverged, seeded)) else None
-    return Evidence(probe.facts.self_reports, tuple(greedy), tuple(seeded), again, _ended(probe))
+    ended = _ended(probe)
+    found = endings.collect(probe, ended)
+    return Evidence(probe.facts.self_reports, tuple(greedy), tuple(seeded), again, ended, found)
 
 
 def _starts(effort: Effort) -> tuple[Sequence[int], ...]:
@@ -190,10 +195,12 @@ def _findings(evidence: Evidence, trials: Sequence[Trial], *, keeps: bool) -> It
     for trial in _disturbed(evidence):
         text = f"the same seed gives one text again and again, and another one before the stop string {trial.stop!r}"
         yield Finding("DISTURBED", text, (trial.answer.exchange,))
+    yield from endings.passed(evidence.endings)
 
 
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
-    """Fails when text, token ids, logprob entries or usage go past the stop string, or when text before it is lost.
+    """Fails when text, token ids, logprob entries or usage go past the stop string or the end token, or when text before it is
+    lost.
 
     The tokens of the stop string itself may be counted or not. An answer that differs from the one without a stop string
     before the string begins says nothing.
@@ -206,7 +213,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     tables = (_table(trials),) if trials else ()
     if findings:
         wrong = len({f.exchanges for f in findings})
-        summary = f"{wrong} of {len(trials)} answers with a stop string are wrong: {findings[0].text}"
+        looked = len(trials) + len(evidence.endings.answers)
+        summary = f"{wrong} of {looked} answers end in the wrong way: {findings[0].text}"
         return Judgement(Verdict.FAIL, summary, findings, tables=tables)
     if trials and not answered:
         return Judgement(Verdict.NOT_APPLICABLE, f"stop strings are refused: {trials[0].answer.error}", tables=tables)
@@ -233,7 +241,7 @@ def _table(trials: Sequence[Trial]) -> Table:
 
 def requests(facts: Facts, effort: Effort) -> int:
     again, ended = 1, 0 if facts.countable else 1
-    return sum(map(len, _starts(effort))) + again + ended
+    return sum(map(len, _starts(effort))) + again + ended + endings.MOST
 
 
 _IDS = (0, 1, 0, 2, 3, 1, 2, 0)
@@ -260,6 +268,17 @@ def _of(*trials: Trial) -> Evidence:
     return Evidence(made.LIVE_ON, trials)
 
 
+_END = 4
+
+
+def _ending(*ids: int, forced: int = _END, made: tuple[int, ...] = (_END,)) -> Endings:
+    """A sampled answer that the model ended, and one upon which a token was forced."""
+    answer = replace(_SEEDED, token_ids=ids, finish="stop")
+    bias = replace(GREEDY, logit_bias=((forced, endings.FORCED),))
+    finish = "stop" if len(made) < 2 else "length"
+    return Endings((answer,), (replace(_FREE, ask=replace(_FREE.ask, sampling=bias), token_ids=made, finish=finish),))
+
+
 _GOOD = _stopped("cd", "aba", 5, 5, 5)
 _DROPS = _stopped("cd", "aba", 3, 5, 5)
 _OTHER = _stopped("cd", "ada", 4, 4, 4)
@@ -271,14 +290,17 @@ _UNDRAFTED = replace(
 
 CHECK = Check(
     name="stopping/stop_string",
-    claim="An answer ends before its stop string: text, token ids, logprob entries and usage do not go past it.",
-    blind_to="Stop strings that end inside a token, several at once, end tokens of models too small to have one.",
+    claim="An answer ends before its stop string: text, token ids, logprob entries and usage do not go past it. No token comes "
+    "after an end token.",
+    blind_to="Stop strings that end inside a token, several at once; end tokens where no sampled answer ended, or where the "
+    "server tells no token ids.",
     remedy="Cut text and logprobs at the stop string yourself, and do not rely on usage of answers that a stop string ended.",
     aspects=("text", "counters"),
     evidence=Evidence,
     collect=collect,
     judge=judge,
     requests=requests,
+    shares=True,
     applies=lambda facts: "" if facts.routes else "this server names no tokens, so that no stop string can be placed",
     examples=(
         Example("ignored", _of(_stopped("cd", _FREE.text, 8, 8, 8, "length")), Verdict.FAIL, ("STOP_PASSED",)),
@@ -315,6 +337,18 @@ CHECK = Check(
             replace(_of(_GOOD), ended=replace(_FREE, finish="stop", completion_tokens=11)),
             Verdict.FAIL,
             ("MISCOUNT",),
+        ),
+        Example(
+            "the rest of a draft after the end token",
+            replace(_of(_GOOD), endings=_ending(0, 1, _END, 2, 3)),
+            Verdict.FAIL,
+            ("END_PASSED",),
+        ),
+        Example("an answer that its end token ends", replace(_of(_GOOD), endings=_ending(0, 1, _END)), Verdict.PASS),
+        Example(
+            "a forced token that ends nothing",
+            replace(_of(_GOOD), endings=_ending(0, 1, 2, forced=1, made=(1, 0))),
+            Verdict.PASS,
         ),
         Example("kept, the stop's own tokens counted", _of(_GOOD), Verdict.PASS),
         Example("kept, the stop's own entries left out", _of(_DROPS), Verdict.PASS),

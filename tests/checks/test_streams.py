@@ -1,0 +1,68 @@
+"""Samples of a server that counts no drafts where a request asks for several answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from tests.fakes import FACTS, FakeProbe
+
+from draftproof.checks.sampling.streams import ALONE, Collector, Condition
+from draftproof.core.ask import Ask, Completion
+from draftproof.core.sampling import NEUTRAL
+
+CONDITION = Condition("The cat", NEUTRAL, 6, 1.0)
+
+
+@dataclass
+class Counting(FakeProbe):
+    """Each answer drafts 4 tokens, of which 3 pass; `alone`, `several`: whether answers of such requests say so."""
+
+    alone: bool = True
+    several: bool = False
+    singles: list[Ask] = field(default_factory=list)
+
+    def ask(self, ask: Ask) -> Completion:
+        self.singles.append(ask)
+        return self._answer(ask, told=self.alone)
+
+    def ask_many(self, asks: Iterable[Ask]) -> Iterator[Completion]:
+        for ask in asks:
+            for n in range(ask.count):
+                yield self._answer(replace(ask, count=1, seed=(ask.seed or 0) + n), told=self.several)
+
+    def _answer(self, ask: Ask, *, told: bool) -> Completion:
+        return Completion(ask, 1, "/v1/completions", 200, drafted=4 if told else None, accepted=3 if told else None)
+
+
+def collected(probe: Counting, *batches: int) -> Collector:
+    collector = Collector(CONDITION)
+    for n in batches:
+        collector.more(probe, n)
+    return collector
+
+
+@pytest.fixture
+def probe() -> Counting:
+    return Counting(lambda: None, replace(FACTS, batch_seeds=8))
+
+
+def test_some_answers_are_asked_for_again_each_by_itself_and_only_their_drafts_count(probe: Counting) -> None:
+    collector = collected(probe, 16, 16)
+    assert [ask.seed for ask in probe.singles] == list(range(ALONE))
+    assert {ask.count for ask in probe.singles} == {1}
+    assert (collector.drafted, collector.accepted) == (4 * ALONE, 3 * ALONE)
+    assert len(collector.samples) == 32
+
+
+def test_a_server_that_never_counts_is_asked_once(probe: Counting) -> None:
+    collector = collected(replace(probe, alone=False), 16)
+    assert collector.drafted == 0
+    assert len(probe.singles) == 1
+
+
+def test_nobody_is_asked_again_who_counts_or_has_no_such_requests(probe: Counting) -> None:
+    assert collected(replace(probe, several=True), 16).drafted == 4 * 16
+    assert collected(replace(probe, facts=FACTS), 16).drafted == 0
+    assert probe.singles == []
