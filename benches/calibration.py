@@ -19,7 +19,7 @@ from itertools import groupby
 import numpy as np
 from benches.honest_evidence import KINDS, Kind
 
-from draftproof.checks import CHECKS
+from draftproof.checks.builtin import CHECKS
 from draftproof.checks.check import Terms
 from draftproof.core.verdict import Verdict
 from draftproof.stats.intervals import clopper_pearson

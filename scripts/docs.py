@@ -6,7 +6,7 @@
     python scripts/docs.py            write them
     python scripts/docs.py --check    name the pages that are stale, exit 1
 
-What the code does not say (the meaning of a finding's code, public reports) stands in docs.toml beside this file.
+What the code does not say (public reports, what was seen of servers) stands in docs.toml beside this file.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from draftproof.client.dialect import Dialect
 from draftproof.client.dialects import DIALECTS
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
+from draftproof.report.meanings import meanings
 from draftproof.stats.faults import FAULTS, Needs
 
 ROOT = Path(__file__).parents[1]
@@ -158,7 +159,7 @@ def _section(check: AnyCheck) -> Iterator[str]:
 
 
 def _linked_codes(check: AnyCheck) -> str:
-    own = [code for code, names in codes().items() if check.name in names and code in told()["findings"]]
+    own = [code for code, names in codes().items() if check.name in names and code in meanings().findings]
     return ", ".join(f"[`{code}`](findings.md#{code.lower()})" for code in own)
 
 
@@ -172,19 +173,23 @@ def _code(text: str) -> str:
 
 def findings_block() -> str:
     """Raises KeyError for a code without a meaning, and for a meaning without a code."""
-    said, meant = codes(), {**told()["findings"], **told()["states"]}
+    said, meant = codes(), {**meanings().findings, **meanings().states}
     if said.keys() ^ meant.keys():
-        raise KeyError(f"docs.toml and the checks disagree on {sorted(said.keys() ^ meant.keys())}")
+        raise KeyError(f"meanings.toml and the checks disagree on {sorted(said.keys() ^ meant.keys())}")
     lines = []
-    for code in sorted(told()["findings"]):
+    for code in sorted(meanings().findings):
         by = [f"[{name}](checks.md#{slug(name)})" if name else "any check" for name in said[code]]
         lines += [f"### {code}", "", f"{meant[code]}", "", f"Said by {', '.join(by)}.", ""]
     return "\n".join(lines)
 
 
 def states_block() -> str:
-    rows = "\n".join(f"| `{state}` | {meaning} |" for state, meaning in sorted(told()["states"].items()))
+    rows = "\n".join(f"| `{state}` | {meaning} |" for state, meaning in sorted(meanings().states.items()))
     return f"| word | meaning |\n|---|---|\n{rows}"
+
+
+def terms_block() -> str:
+    return "\n".join(f"* **{term}**: {meaning}" for term, meaning in meanings().terms.items())
 
 
 def exit_codes_block() -> str:
@@ -282,6 +287,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "places": places_block,
     "rules": rules_block,
     "states": states_block,
+    "terms": terms_block,
 }
 
 

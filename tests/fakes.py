@@ -171,6 +171,7 @@ class FakeTarget:
 
     sink: Sink = field(default_factory=NullSink)
     evidence_path: Path | None = None
+    notes: tuple[str, ...] = ()
     facts: Facts = FACTS
     trouble: Exception | None = None
     requests: int = 0

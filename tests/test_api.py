@@ -67,6 +67,30 @@ def test_options_that_cannot_be_are_named() -> None:
         audit(URL, expect_speculation="maybe")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="No check is called 'logprobs/placeholders'"):
         audit(URL, checks="logprobs/placeholders")
+    with pytest.raises(UsageError, match=r"budget: 'lots' is not understood\. Write it as budget="):
+        audit(URL, budget="lots")
+
+
+def test_nobody_listening_leaves_no_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Unreachable):
+        audit(URL)
+    with pytest.raises(Unreachable):
+        asyncio.run(audit_async(URL))
+    (tmp_path / "before.jsonl").write_text("evidence\n")
+    with pytest.raises(Unreachable):
+        asyncio.run(audit_async(URL, out="before.jsonl"))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("before.jsonl", "evidence\n")]
+
+
+def test_evidence_of_an_earlier_audit_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "evidence.jsonl.gz"
+    with Weather() as server:
+        for _ in range(2):
+            report = audit(server.url, checks=[CHECK], seed=1, out=out)
+    moved = tmp_path / "evidence.1.jsonl.gz"
+    assert report.notes == (f"What was in {out} before is in {moved} now.",)
+    assert all(len(list(read_records(file))) > 3 for file in (out, moved))
 
 
 def test_report_answers_for_each_check(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import placeholder
 from draftproof.core.errors import BudgetSpent, UsageError
 from draftproof.core.verdict import Judgement, Verdict
-from draftproof.testing import assert_sound
+from draftproof.launch.llama_wheel import LlamaWheel
+from draftproof.testing import Servers, StartsLlamaServer, assert_sound
 
 PLACEHOLDER = replace(FAULTY, name="logprobs/placeholder")
 BROKEN = check("a/broken", raising(ZeroDivisionError("1/0")))
@@ -123,3 +125,9 @@ def test_failure_without_a_code_is_not_covered_by_one() -> None:
     made = report(FAULTY)
     bare = replace(made.outcomes[0], judgement=Judgement(Verdict.FAIL, "without a code"))
     assert "FAIL logprobs/faulty" in complaint(replace(made, outcomes=(bare,)), "logprobs/faulty:PLACEHOLDER")
+
+
+def test_a_draft_may_be_given_by_its_place() -> None:
+    for start in (Servers.llama_server, StartsLlamaServer.__call__, LlamaWheel.__init__):
+        names = [n for n, p in inspect.signature(start).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert names[2:] == ["draft"]

@@ -155,7 +155,7 @@ def _config(url: str, **settings: Unpack[_Settings]) -> AuditConfig:
         url=url,
         effort=_named(Effort, "effort", settings.get("effort", Effort.QUICK)),
         checks=tuple(name.strip() for part in given for name in part.split(",") if name.strip()),
-        budget=budget if isinstance(budget, Budget) else Budget.parse(budget or ""),
+        budget=budget if isinstance(budget, Budget) else Budget.parse(budget or "", "budget"),
         expect_speculation=_named(
             Expectation, "expect_speculation", settings.get("expect_speculation", Expectation.UNKNOWN)
         ),

@@ -71,7 +71,7 @@ def assert_sound(report: Report, allow: Iterable[str] = (), *, allow_inconclusiv
     told += _undecided(report, allow_inconclusive=allow_inconclusive)
     if not told:
         return
-    told += [f"to do: {remedy}" for remedy in what_to_do(all_checks(), problems)]
+    told += [f"to do: {remedy}" for remedy in what_to_do(all_checks(), problems, report.facts)]
     failed = sum(o.verdict is Verdict.FAIL for o in problems)
     head = f"{failed} of {len(report.outcomes)} checks failed" if failed else "not shown to be sound"
     server = " ".join(filter(None, [report.facts.dialect, report.facts.build, "at", report.config.url]))
@@ -172,8 +172,8 @@ class Servers:
     def llama_server(
         self,
         target: Path,
-        *,
         draft: Path | None = None,
+        *,
         types: Sequence[str] = (),
         options: Mapping[str, Option] | None = None,
     ) -> LlamaWheel:
@@ -198,8 +198,8 @@ class StartsLlamaServer(Protocol):
     def __call__(
         self,
         target: Path,
-        *,
         draft: Path | None = ...,
+        *,
         types: Sequence[str] = ...,
         options: Mapping[str, Option] | None = ...,
     ) -> LlamaWheel: ...

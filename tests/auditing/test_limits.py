@@ -82,7 +82,7 @@ def test_what_cannot_be_replayed_costs_samples_as_the_effort_wants() -> None:
     facts = replace(FACTS, coupling="", hidden_tokens=True)
     hidden, counts = limits(facts, Observed(), Effort.STANDARD)
     assert "cannot be re-scored" in hidden.effect
-    assert "about 3,600 samples for 0.05" in counts.effect
+    assert "about 3,600 for a total variation of 0.05" in counts.effect
 
 
 def test_a_load_balancer_over_two_builds_is_named_and_nothing_passes(tmp_path: Path) -> None:

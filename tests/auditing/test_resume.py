@@ -132,9 +132,9 @@ def test_what_cannot_go_together_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "first.jsonl.gz"
     with Weather() as server:
         audited(server, path, seed=5)
-        with pytest.raises(UsageError, match="--out is the file to resume from"):
+        with pytest.raises(UsageError, match="is the one to resume from"):
             audited(server, path, resume=path)
-        with pytest.raises(UsageError, match="had --seed 5"):
+        with pytest.raises(UsageError, match="had the seed 5"):
             audited(server, tmp_path / "x.gz", resume=path, seed=6)
     nothing = tmp_path / "nothing.jsonl"
     nothing.write_text("")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftproof.auditing import codec
-from draftproof.checks import CHECKS
+from draftproof.checks.builtin import CHECKS
 from draftproof.checks.check import AnyCheck, Example, Terms
 from draftproof.checks.same import COMPARISONS
 from draftproof.core.facts import Facts
@@ -70,5 +70,5 @@ def test_every_module_of_a_family_is_registered() -> None:
             if hasattr(loaded, "CHECK"):
                 found.add(f"{family}/{module.name}")
     assert found == {c.name for c in (*CHECKS, *COMPARISONS)}, (
-        "add the missing one to CHECKS in draftproof/checks/__init__.py"
+        "add the missing one to CHECKS in draftproof/checks/builtin.py"
     )

@@ -159,9 +159,9 @@ def test_half_of_the_settings_that_are_not_refused_must_be_seen_to_act() -> None
     assert judged(obeyed, UNTOLD, REFUSED, REFUSED).verdict is Verdict.PASS
     assert judged(obeyed, UNTOLD, UNTOLD, REFUSED).verdict is Verdict.INCONCLUSIVE
     assert judged(UNTOLD, REFUSED).verdict is Verdict.INCONCLUSIVE
-    assert "no effect to be seen of repeat_penalty" in judged(obeyed, UNTOLD).summary
-    assert "no effect" not in judged(obeyed).summary
-    assert "(4 telling tokens)" in judged(obeyed).summary
+    assert "not known of repeat_penalty" in judged(obeyed, UNTOLD).summary
+    assert "not known" not in judged(obeyed).summary
+    assert "(4 tokens show it)" in judged(obeyed).summary
 
 
 def test_a_setting_without_any_place_to_judge_is_untold() -> None:

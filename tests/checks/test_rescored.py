@@ -172,6 +172,28 @@ def test_wrong_values_are_shown_beside_the_true_ones() -> None:
     assert "reported -1.99, -2.79, -3.58, -2.29 (worst 2.90 nat)" in judgement.summary
 
 
+def test_a_constant_among_small_deviations_is_named() -> None:
+    values = [scored(n) for n in range(24)]
+    wrong = [
+        replace(s, token=replace(s.token, logprob=0.0))
+        if n % 2
+        else replace(s, token=replace(s.token, logprob=(s.token.logprob or 0) - n / 100))
+        for n, s in enumerate(values)
+    ]
+    made_of = Rescored(made.answer([s.token for s in wrong], drafted=9, accepted=2), tuple(wrong))
+    judgement = judged(made_of)
+    assert judgement.codes == ("PLACEHOLDER",)
+    assert "12 of the " in judgement.summary
+    assert "are 0.0" in judgement.summary
+
+
+def test_a_constant_in_a_minority_explains_nothing() -> None:
+    errors = [0.3 + n / 50 for n in range(24)]
+    few = answer(errors)
+    zeros = tuple(replace(s, token=replace(s.token, logprob=0.0)) if n < 3 else s for n, s in enumerate(few.tokens))
+    assert judged(replace(few, tokens=zeros)).codes == ("CORRUPT",)
+
+
 def test_noise_below_the_limit_leaves_a_few_small_differences_to_the_tolerance() -> None:
     assert judged(answer(off(40, {3: 0.06})), noise=0.045).verdict is Verdict.PASS
 

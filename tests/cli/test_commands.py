@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +41,7 @@ def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch:
     for module in (draftproof.auditing, draftproof.cli.rejudge, draftproof.cli.explain):
         monkeypatch.setattr(module, "all_checks", lambda: tuple(checks))
     monkeypatch.setattr(draftproof.auditing.live, "open_live", target.open)
+    monkeypatch.setattr(draftproof.auditing, "require_listening", lambda _url: None)
     monkeypatch.chdir(tmp_path)
     return lambda *args, **extra: CliRunner().invoke(cli, [str(a) for a in args], **extra)
 
@@ -254,3 +257,48 @@ def test_unknown_command_is_wrong_usage(run: Run) -> None:
     result = run("chek", URL)
     assert result.exit_code == 2
     assert "chek" in result.stderr
+
+
+def test_explain_tells_codes_and_terms(run: Run) -> None:
+    told = run("explain", "PLACEHOLDER", "nat")
+    assert told.exit_code == 0
+    assert told.stdout.startswith("PLACEHOLDER: A token that was drafted carries a constant")
+    assert "logprobs/sound" in told.stdout  # a check that says it
+    assert "\nnat: The unit of logprobs" in told.stdout
+    terms = run("explain", "terms").stdout
+    for term in ("nat", "TV", "one-token oracle", "e-value", "countable model", "near-tie"):
+        assert f"{term}: " in terms
+    assert "draftproof explain terms" in run("explain").stdout
+
+
+def test_explain_knows_the_nearest_code(run: Run) -> None:
+    result = run("explain", "PLACEHOLDR")
+    assert result.exit_code == 2
+    assert "Did you mean PLACEHOLDER" in result.stderr
+
+
+def test_refused_port_is_told_before_controls_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(draftproof.auditing, "all_checks", lambda: pytest.fail("checks were loaded"))
+    result = CliRunner().invoke(cli, ["check", URL])
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"draftproof: No connection to {URL}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refused_port_of_a_comparison_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["compare", URL, URL])
+    assert (result.exit_code, result.stdout) == (4, "")
+
+
+@pytest.mark.parametrize("module", ["draftproof.cli.check", "draftproof.cli.compare"])
+def test_help_and_refusals_need_no_check(module: str) -> None:
+    loaded = (
+        f"import {module}, sys; print([m for m in sys.modules if m in ('scipy.stats', 'draftproof.checks.builtin')])"
+    )
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

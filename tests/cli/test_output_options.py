@@ -39,13 +39,17 @@ def run(checks: list[AnyCheck], target: FakeTarget, tmp_path: Path, monkeypatch:
     for module in (draftproof.auditing, draftproof.cli.rejudge):
         monkeypatch.setattr(module, "all_checks", lambda: tuple(checks))
     monkeypatch.setattr(draftproof.auditing.live, "open_live", target.open)
+    monkeypatch.setattr(draftproof.auditing, "require_listening", lambda _url: None)
     monkeypatch.chdir(tmp_path)
     return lambda *args: CliRunner().invoke(cli, [str(a) for a in args])
 
 
 @pytest.mark.parametrize("kind", [f.name for f in FORMATS])
 def test_every_format_is_written_by_check_and_rejudge(run: Run, kind: str) -> None:
-    assert run("check", URL, f"--{kind}", "a", "--out", "e.jsonl").exit_code == 1
+    audited = run("check", URL, f"--{kind}", "a", "--out", "e.jsonl")
+    assert audited.exit_code == 1
+    assert audited.stdout.splitlines()[-1].endswith(" written: a")
+    assert " written: a" not in run("check", URL, f"--{kind}", "a", "-q").stdout
     assert Path("a").read_text().startswith(STARTS[kind])
     assert run("rejudge", "e.jsonl", f"--{kind}", "b").exit_code == 1
     assert Path("b").read_text().startswith(STARTS[kind])
@@ -77,7 +81,7 @@ def test_missing_extra_is_told_before_the_audit(
     result = run("check", URL, "--html", "r.html")
     assert result.exit_code == 2
     assert f"needs the package {package}" in result.stderr
-    assert "pip install 'draftproof[html]'" in result.stderr
+    assert "pip install '.[html]'" in result.stderr
     assert not target.connected
     assert run("check", URL, "--junit", "r.xml").exit_code == 1
 

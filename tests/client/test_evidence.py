@@ -191,3 +191,40 @@ def test_a_record_that_is_no_exchange_is_refused() -> None:
     for record in bad:
         with pytest.raises(EvidenceError, match="cannot be read"):
             exchange_from_record(record)
+
+
+def test_an_earlier_file_of_that_name_is_moved_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl.gz"
+    for number in range(3):
+        with JsonLinesSink(path) as sink:
+            sink.record("row", {"i": number})
+    assert sink.displaced == tmp_path / "evidence.2.jsonl.gz"
+    kept = {p.name: [r["i"] for r in read_records(p)] for p in tmp_path.iterdir()}
+    assert kept == {"evidence.1.jsonl.gz": [0], "evidence.2.jsonl.gz": [1], "evidence.jsonl.gz": [2]}
+
+
+def test_an_empty_file_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    path.touch()
+    with JsonLinesSink(path) as sink:
+        assert sink.displaced is None
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_another_audit_writes_is_left_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    with JsonLinesSink(path) as sink:
+        sink.record("row", {"i": 1})
+        with pytest.raises(EvidenceError, match="being written by another audit"):
+            JsonLinesSink(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_withdrawn_leaves_the_earlier_file(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_text("before\n")
+    sink = JsonLinesSink(path)
+    sink.write(Exchange(1, "GET", "/health", "", None, "", (Attempt(0.0, 0.1, "refused"),)))
+    assert sink.answers == 0
+    sink.withdraw()
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("e.jsonl", "before\n")]

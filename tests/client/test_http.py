@@ -10,9 +10,10 @@ import pytest
 from tests.client import weather
 from tests.client.weather import Connection, Request, Spoil, Weather, answer_fairly
 
+from draftproof.client import connections
 from draftproof.client.connections import base_url
 from draftproof.client.evidence import MemorySink
-from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.http import Budget, Http, Limits, require_listening
 from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
 
 FAST = Limits(silence_s=0.3, backoff_s=0.01)
@@ -324,3 +325,37 @@ def native_body() -> bytes:
     return (
         b'{"seed": 1, "n_predict": 1, "prompt": "a", "temperature": 1, "samplers": [], "n_probs": 0, "stream": false}'
     )
+
+
+def test_https_on_a_port_of_plain_http_that_waits_names_the_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.2)
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as listening:  # accepts, and waits for the end of a line as many servers do
+        port = listening.getsockname()[1]
+        with pytest.raises(Unreachable, match="does not speak TLS") as caught:
+            require_listening(f"https://127.0.0.1:{port}")
+    assert f"http://127.0.0.1:{port}" in caught.value.remedy
+
+
+def test_https_on_a_port_of_plain_http_that_answers_names_the_scheme() -> None:
+    with Weather() as server, pytest.raises(Unreachable) as caught:
+        require_listening(server.url.replace("http://", "https://"))
+    assert server.url in caught.value.remedy
+
+
+def test_a_host_that_accepts_no_connection_is_not_said_to_speak_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_args: object, **_more: object) -> socket.socket:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", nowhere)
+    with pytest.raises(Unreachable, match="did not accept a connection"):
+        require_listening("https://127.0.0.1:9")
+
+
+def test_listening_is_tried_without_a_request_and_once_more_for_a_restart() -> None:
+    with Weather() as server:
+        require_listening(server.url)
+        assert server.requests == []
+    with pytest.raises(Unreachable, match="No connection"):
+        require_listening(server.url, FAST)

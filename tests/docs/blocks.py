@@ -68,7 +68,8 @@ def run(block: Block, folder: Path, url: str = "", environment: Mapping[str, str
     commands = [command.replace(SHOWN_URL, url) if url else command for command, _ in block.steps]
     script = "".join(f"{{ {c}\n}} 2>&1; said=$?; printf '{END_OF_OUTPUT}'; (exit $said)\n" for c in commands)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "COLUMNS": "200", **(environment or {})}
+    env = {**os.environ, "PATH": path, **(environment or {})}
+    env.pop("COLUMNS", None)  # pages show whole lines
     done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert not done.stderr, done.stderr
     outputs = done.stdout.split(END_OF_OUTPUT)[:-1]

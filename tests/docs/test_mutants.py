@@ -14,7 +14,7 @@ from scripts.judged import ROOT, SOURCE, judged_names
 from scripts.mutants import functions_of, install, read_table
 from scripts.mutations import Mutant, mutants
 
-from draftproof.checks import CHECKS
+from draftproof.checks.builtin import CHECKS
 from draftproof.checks.same import COMPARISONS
 
 TABLE = read_table()

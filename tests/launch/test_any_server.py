@@ -77,5 +77,7 @@ def test_server_that_is_never_ready_is_stopped() -> None:
     ],
 )
 def test_command_that_cannot_be_run_is_refused(command: tuple[str, ...], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=told) as caught:
         AnyServer(*command).start()
+    assert caught.value.__cause__ is None  # no second traceback above the message
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None

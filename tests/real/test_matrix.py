@@ -74,7 +74,7 @@ def test_every_mode_gets_its_verdicts(mode: str, pair: tuple[Path, Path], tmp_pa
     assert found["stopping/stop_string"] is PASS, summary(report, "stopping/stop_string")
     assert found["logprobs/encoding"] is PASS, summary(report, "logprobs/encoding")
     assert found["logprobs/prompt"] is NA
-    assert summary(report, "logprobs/prompt").startswith("not offered, without a word")
+    assert summary(report, "logprobs/prompt").startswith("the request for the prompt's logprobs is ignored")
 
 
 @pytest.mark.parametrize(

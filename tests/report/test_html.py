@@ -122,7 +122,7 @@ def test_checks_tell_claim_findings_statements_remedy_and_pictures() -> None:
             assert finding.text in page.text
         for statement in outcome.judgement.statements:
             assert statement.text in page.text
-    assert "Do not sample from this server while it speculates" in page.text
+    assert "Do not use text sampled from this server" in page.text
     figures = {str(f["id"]) for f in page.all("figure")}
     assert figures == {
         "logprobs-logprobs-rescored",

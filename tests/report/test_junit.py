@@ -39,7 +39,7 @@ def test_counts_are_those_of_the_cases() -> None:
 def test_failure_tells_its_findings() -> None:
     failure = next(ET.fromstring(report_junit(made())).iter("failure"))
     assert (failure.get("type"), failure.get("message")) == ("PLACEHOLDER", "all 3 logprobs are 0.0")
-    assert failure.text == "PLACEHOLDER: 0.0 without alternatives   (exchange 1)"
+    assert failure.text == "PLACEHOLDER: 0.0 without alternatives (exchange 1)"
 
 
 def test_what_was_judged_otherwise_is_a_property() -> None:

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 from tests.fakes import FACTS
 
-from draftproof.auditing.events import CheckFinished, CheckStarted, Event, FactsGathered, PlanMade, Progressed
+from draftproof.auditing.events import (
+    CheckFinished,
+    CheckStarted,
+    Event,
+    FactsGathered,
+    PlanMade,
+    Progressed,
+    SelfTestPassed,
+)
 from draftproof.auditing.outcome import Outcome
 from draftproof.auditing.plan import Plan, Planned
 from draftproof.checks.check import Terms
@@ -45,8 +54,30 @@ def colourful(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_audit_shows_how_far_it_is() -> None:
     out = drawn(Terminal(), EVENTS)
     assert "a/b" in out
-    assert "/10" in out
-    assert "left" in out
+    assert "3 requests" in out
+
+
+def test_the_time_that_is_left_goes_by_the_pace_of_the_audit() -> None:
+    plan = PlanMade(Plan((Planned("a/b", "", 100, 0.0), Planned("a/c", "", 400, 0.0))))
+    out = drawn(Terminal(), [Progressed("", 1.0), plan, *(Progressed("a/b", 3 + n) for n in range(1, 41))])
+    assert "41 requests, about 8 min left" in out  # 460 are left, at a second each
+    assert "5 requests," not in out
+
+
+def test_what_is_done_before_the_first_request_is_said_where_it_takes_long() -> None:
+    file = Terminal()
+    progress = ProgressReporter(file, 0.01)
+    progress.expect("judging controls")
+    deadline = time.monotonic() + 5
+    while "judging controls" not in file.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    progress(SelfTestPassed(3, 0.1))
+    assert "judging controls" in file.getvalue()
+    quick = Terminal()
+    soon = ProgressReporter(quick, 60)
+    soon.expect("judging controls")
+    soon.close()
+    assert quick.getvalue() == ""
 
 
 def test_short_audit_shows_nothing() -> None:

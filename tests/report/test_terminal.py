@@ -4,17 +4,21 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.fakes import FACTS, FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarget, check, raising
 
-from draftproof.auditing import Report, audit
+from draftproof.auditing import Report, all_checks, audit
 from draftproof.auditing.config import AuditConfig
+from draftproof.auditing.limits import Limit
+from draftproof.auditing.outcome import Answer, Outcome, Safety
+from draftproof.auditing.safety import ROWS
 from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import TargetError
 from draftproof.core.verdict import Table
 from draftproof.report.page import Page
-from draftproof.report.terminal import write_facts, write_plan, write_report
+from draftproof.report.terminal import FEW, write_facts, write_plan, write_report
 
 BROKEN = check("randomness/broken", raising(RuntimeError("bug")))
 ALL = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE, BROKEN)
@@ -52,12 +56,12 @@ def test_report_says_what_was_found_and_what_it_means() -> None:
         "llama-server b1 · countable-8 · says of speculation: /props none, /slots on",
         "  pass          logprobs/sound      2 logprobs vary",
         "  FAIL          logprobs/faulty     all 3 logprobs are 0.0",
-        "        PLACEHOLDER: 0.0 without alternatives   (exchange 1)",
+        "        PLACEHOLDER: 0.0 without alternatives (exchange 1)",
         "  inconclusive  sampling/undecided  no logprob was seen",
         "  n/a           self_report/absent  the server never claimed this",
         "  ERROR         randomness/broken   the check itself broke: RuntimeError: bug",
         "",
-        "The same tokens, as the server reports them and as its one-token answers have them",
+        "The same tokens, as reported and as one-token answers have them",
         "  aggregate     sampled at     reported   true",
         "  mean logprob  temperature 1         0  -1.25",
         "",
@@ -80,6 +84,91 @@ def test_report_says_what_was_found_and_what_it_means() -> None:
 def test_quiet_report_has_faults_and_the_last_line() -> None:
     lines = text(run(), -1).splitlines()
     assert [line.split()[0] for line in lines] == ["FAIL", "ERROR", "exit", "draftproof"]
+
+
+def test_quiet_report_has_one_line_per_failed_check_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged_long = replace(run([FAULTY]), outcomes=tuple(_with_summary(o, "long " * 60) for o in run([FAULTY]).outcomes))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(judged_long, 80, monkeypatch, -1)).splitlines()
+    assert [line.split()[0] for line in lines] == ["FAIL", "exit", "draftproof"]
+    assert len(lines[0]) == 80
+    assert lines[0].endswith("…")
+
+
+def _with_summary(outcome: Outcome, summary: str) -> Outcome:
+    return replace(outcome, judgement=replace(outcome.judgement, summary=summary))
+
+
+def test_answers_and_reasons_stay_on_one_line_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = tuple(check.name for check in all_checks())
+    rows = tuple(
+        Safety(what, answer, f"{', '.join(names)} {said}", True, names, said)
+        for what, (answer, said) in zip(
+            ROWS.values(),
+            [(Answer.NO, "failed"), (Answer.YES, "passed"), *[(Answer.UNKNOWN, "inconclusive")] * 4],
+            strict=True,
+        )
+    )
+    out = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(replace(run(), safety=rows), 80, monkeypatch))
+    table = out.partition("Safe to use?\n")[2].splitlines()[: len(rows)]
+    assert table[0] == "  text                    NO       logprobs/placeholder, +25 more failed"
+    assert table[1] == "  logprob of token 1      yes      26 checks passed"
+    assert [line.split("  ")[1].strip() for line in table] == list(ROWS.values())
+    assert max(map(len, table)) <= 80
+
+
+def test_after_what_is_safe_come_only_what_to_do_and_the_exit_line() -> None:
+    report = replace(run(), notes=("a note",), limits=(Limit("a limit", "its effect"),), continues=("before.gz",))
+    before, _, after = text(report).partition("Safe to use?\n")
+    assert all(told in before for told in ("a note", "a limit", "continues before.gz"))
+    rest = [line for line in after.splitlines() if not line.startswith("  ")]
+    assert [line.split(" ")[0] for line in rest] == ["What", "", "exit"]
+
+
+def test_a_fault_gets_most_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = run([FAULTY])
+    long = replace(report, outcomes=tuple(_with_summary(o, "word " * 60) for o in report.outcomes))
+    out = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(long, 80, monkeypatch))
+    assert sum("word word" in line for line in out.splitlines()) <= 5
+
+
+def test_of_many_checks_those_that_passed_or_do_not_apply_are_counted() -> None:
+    many = [replace(SOUND, name=f"logprobs/sound_{n}") for n in range(FEW)]
+    out = text(run([*many, *ALL]))
+    assert "logprobs/sound" not in out.partition("Safe to use?")[0]
+    assert "  pass          11 checks (-v tells what each saw)\n" in out
+    assert "  n/a           1 check (-v tells why)\n" in out
+    for told in ("logprobs/faulty", "sampling/undecided", "randomness/broken"):
+        assert told in out
+    assert "logprobs/sound_3" in text(run([*many, *ALL]), 1)
+
+
+def test_checks_that_were_not_run_are_told_in_one_line() -> None:
+    stopping = check("a/b", raising(KeyboardInterrupt()))
+    out = text(run([stopping, SOUND, FAULTY, UNDECIDED]))
+    assert out.count("not run: interrupted") == 1
+    assert "  inconclusive  3 checks not run: interrupted\n" in out
+
+
+def test_numbers_that_agree_are_told_in_a_sentence() -> None:
+    report = run()
+    assert report.aggregates is not None
+    same = replace(report.aggregates, rows=(("perplexity", "temperature 1", 3.28312, 3.28309),))
+    assert "The same as reported and in one-token answers: perplexity\n" in text(replace(report, aggregates=same))
+    assert "3.283" in text(replace(report, aggregates=same), 1)
+
+
+def test_a_large_evidence_file_is_said_to_be_large(tmp_path: Path) -> None:
+    file = tmp_path / "e.gz"
+    file.write_bytes(bytes(12_400_000))
+    assert f"evidence in {file} (12 MB)\n" in text(replace(run(), evidence_path=file))
+    file.write_bytes(bytes(1_000_000))
+    assert f"evidence in {file}\n" in text(replace(run(), evidence_path=file))
+
+
+def test_a_pipe_wraps_where_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = check("logprobs/long", raising(TargetError("w " * 200)))
+    assert max(map(len, text(run([long])).splitlines())) <= 80
 
 
 def test_verbose_report_has_tables_and_costs() -> None:
@@ -110,11 +199,20 @@ def test_known_model_is_named_beside_the_file() -> None:
     assert "/props speculative.types: none" in file.getvalue()
 
 
+def test_a_comparison_ends_in_its_own_words() -> None:
+    same = run([replace(SOUND, name="same/logprobs", aspects=())])
+    assert "exit 0 (the same: no difference in what was compared)" in text(same)
+    assert "\n\n\n" not in text(same)
+    differ = run([replace(FAULTY, name="same/logprobs", aspects=())])
+    assert "exit 1 (they differ)" in text(differ)
+
+
 def test_stopped_audit_says_why() -> None:
     assert "stopped early: interrupted" in text(run([check("a/b", raising(KeyboardInterrupt()))]))
 
 
-def test_piped_report_is_plain_and_has_one_line_per_check() -> None:
+def test_piped_report_is_plain_and_has_one_line_per_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     long = check("logprobs/long", raising(TargetError("w " * 200)))
     out = text(run([long]))
     assert "\x1b" not in out

@@ -15,6 +15,7 @@ from draftproof.auditing.resume import continued, read_earlier
 from draftproof.auditing.runner import Audit
 from draftproof.auditing.target import OpenTarget
 from draftproof.checks.check import AnyCheck
+from draftproof.client.http import require_listening
 
 __all__ = [
     "AuditConfig",
@@ -33,7 +34,7 @@ __all__ = [
 
 def all_checks() -> tuple[AnyCheck, ...]:
     """Every check there is, in the order in which they run."""
-    from draftproof.checks import CHECKS
+    from draftproof.checks.builtin import CHECKS
 
     return CHECKS
 
@@ -62,16 +63,22 @@ def audit(
     draftproof fails its own test (before the first
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
     """
+    names_nothing = not config.checks and config.resume is None  # all that could still be found wrong with the call
+    if open_target is None and names_nothing:  # told before the checks are loaded, which takes seconds
+        require_listening(config.url)
     every = all_checks() if checks is None else tuple(checks)
     earlier = None if config.resume is None else read_earlier(config.resume)
     if earlier is not None:
         config = continued(config, earlier)
     if config.seed is None:
         config = replace(config, seed=secrets.randbelow(2**31))
-    running = Audit(config, select(every, config.checks), every, listen, earlier, baseline)
+    chosen = select(every, config.checks)
+    if open_target is None and not names_nothing:
+        require_listening(config.url)
+    running = Audit(config, chosen, every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
-        from draftproof.auditing.live import open_live
+        from draftproof.auditing.live import open_live  # with the countable models: takes long too
 
         open_target = open_live if earlier is None else partial(open_live, earlier=earlier)
     with open_target(config, save=not dry_run) as target:

@@ -11,7 +11,7 @@ from draftproof.core.verdict import Cell, Table
 
 _KEY = re.compile(r"t(?P<temperature>[0-9.]+) (?P<quantity>.+) (?P<side>reported|true)")
 
-TITLE = "The same tokens, as the server reports them and as its one-token answers have them"
+TITLE = "The same tokens, as reported and as one-token answers have them"
 
 
 def aggregates(outcomes: Iterable[Outcome]) -> Table | None:

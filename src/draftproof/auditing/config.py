@@ -38,24 +38,22 @@ class Budget:
     seconds: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """From "requests=500,seconds=60", either part alone too. Raises UsageError."""
+    def parse(cls, text: str, called: str = "--budget") -> Self:
+        """From "requests=500,seconds=60", either part alone too. Raises UsageError that names what the caller calls it."""
+        remedy = f'Write it as {called}{" " if called.startswith("-") else "="}"requests=500,seconds=60".'
         limits: dict[str, float] = {}
         for part in filter(None, (p.strip() for p in text.split(","))):
             name, _, value = part.partition("=")
             if name not in {"requests", "seconds"} or name in limits:
-                raise UsageError(f"--budget: {part!r} is not understood.", _BUDGET_REMEDY)
+                raise UsageError(f"{called}: {part!r} is not understood.", remedy)
             try:
                 limits[name] = float(int(value)) if name == "requests" else float(value)
             except ValueError:
-                raise UsageError(f"--budget: {value!r} is not a number of {name}.", _BUDGET_REMEDY) from None
+                raise UsageError(f"{called}: {value!r} is not a number of {name}.", remedy) from None
             if not (math.isfinite(limits[name]) and limits[name] > 0):
-                raise UsageError(f"--budget: {name} must be positive, not {value}.", _BUDGET_REMEDY)
+                raise UsageError(f"{called}: {name} must be positive, not {value}.", remedy)
         requests = limits.get("requests")
         return cls(None if requests is None else int(requests), limits.get("seconds"))
-
-
-_BUDGET_REMEDY = 'Write it as --budget "requests=500,seconds=60".'
 
 
 @dataclass(frozen=True, slots=True)

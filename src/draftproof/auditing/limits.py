@@ -106,6 +106,6 @@ def _by_number(facts: Facts, effort: Effort) -> Iterator[Limit]:
         bound = TARGET_TV[effort]
         samples = round(9 / bound**2)
         yield Limit(
-            "draws cannot be replayed from seeds",
-            f"total variation is bounded by counts: about {samples:,} samples for {bound:g}, in place of some hundred tokens",
+            "its random generator is not one that draftproof knows",
+            f"samples are judged by their counts, which takes more of them: about {samples:,} for a total variation of {bound:g}",
         )

@@ -42,6 +42,10 @@ class LiveTarget:
         self, config: AuditConfig, sink: Sink, evidence_path: Path | None, earlier: Earlier | None = None
     ) -> None:
         self.evidence_path = evidence_path
+        moved = sink.displaced if isinstance(sink, JsonLinesSink) else None
+        self.notes: tuple[str, ...] = (
+            () if moved is None else (f"What was in {evidence_path} before is in {moved} now.",)
+        )
         self._earlier = earlier
         self._config = config
         self.sink = sink
@@ -110,17 +114,18 @@ def open_live(config: AuditConfig, *, save: bool, earlier: Earlier | None = None
 
 
 def _open(config: AuditConfig, path: Path | None, earlier: Earlier | None) -> Iterator[LiveTarget]:
-    target = LiveTarget(config, NullSink() if path is None else JsonLinesSink(path), path, earlier)
+    sink = NullSink() if path is None else JsonLinesSink(path)
+    target = LiveTarget(config, sink, path, earlier)
     try:
         yield target
-    except UsageError:
-        if path is not None and earlier is not None:  # nothing was audited: the file would look like an audit
-            target.close()
-            path.unlink(missing_ok=True)
-        raise
-    except TargetError as error:
-        if path is not None:
-            error.remedy = f"{error.remedy} What was exchanged is in {path}.".strip()
+    except BaseException as error:
+        if isinstance(sink, JsonLinesSink):
+            # Where nothing was audited the file would look like an audit.
+            if not sink.answers or (isinstance(error, UsageError) and earlier is not None):
+                target.close()
+                sink.withdraw()
+            elif isinstance(error, TargetError):
+                error.remedy = f"{error.remedy} What was exchanged is in {path}.".strip()
         raise
     finally:
         with suppress(EvidenceError):  # told already by the record that failed first
@@ -133,7 +138,8 @@ def _api_key(name: str | None) -> str:
     key = os.environ.get(name, "")
     if not key:
         raise UsageError(
-            f"The environment variable {name!r} is not set.", "--api-key-env takes a name, not the key itself."
+            f"The environment variable {name!r} is not set.",
+            "--api-key-env (api_key_env=) takes a name, not the key itself.",
         )
     return key
 

@@ -27,6 +27,12 @@ EXIT_CODES: Mapping[int, str] = {
     INTERRUPTED: "interrupted (Ctrl-C); what was found so far is reported",
 }
 
+_COMPARED = {SOUND: "the same: no difference in what was compared", FAULT: "they differ"}
+"""What these codes mean after a comparison."""
+
+NOT_RUN = "not run: "
+"""How the summary of a check begins that was not run because the audit had ended; the reason follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -42,6 +48,12 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         return self.judgement.verdict
+
+    @property
+    def not_run(self) -> str:
+        """Why it was not run; "" for a check that was."""
+        summary = self.judgement.summary
+        return summary.removeprefix(NOT_RUN) if summary.startswith(NOT_RUN) else ""
 
     @property
     def more_s(self) -> float | None:
@@ -78,13 +90,29 @@ class Answer(StrEnum):
 class Safety:
     """One row of "safe to use?": what, the answer, and the checks or the gap that it rests on.
 
-    `touched` says that at least one check that ran speaks to this row.
+    `touched` says that at least one check that ran speaks to this row. `names` are the checks of `reason`, `said` what they did.
     """
 
     what: str
     answer: Answer
     reason: str
     touched: bool = True
+    names: tuple[str, ...] = ()
+    said: str = ""
+
+    def brief(self, room: int) -> str:
+        """The reason in at most `room` characters if one name fits: passes are counted, other checks named as far as they fit."""
+        if not self.names:
+            return self.reason
+        counted = f"{len(self.names)} {'check' if len(self.names) == 1 else 'checks'} {self.said}"
+        if self.answer is Answer.YES:
+            return counted
+        for shown in range(len(self.names), 0, -1):
+            more = len(self.names) - shown
+            text = ", ".join(self.names[:shown]) + (f", +{more} more" if more else "") + f" {self.said}"
+            if len(text) <= room:
+                return text
+        return counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +165,8 @@ class Report:
             return self.stopped
         if self.exit_code == SOUND and self.accepted:
             return "no fault beyond those that are accepted"
+        if self.exit_code in _COMPARED and all(o.check.startswith("same/") for o in self.outcomes):
+            return _COMPARED[self.exit_code]
         return EXIT_CODES[self.exit_code]
 
     def is_accepted(self, check: str, code: str) -> bool:

@@ -12,7 +12,6 @@ from draftproof.auditing.config import AuditConfig
 from draftproof.auditing.live import LiveTarget, open_live
 from draftproof.auditing.rejudge import evidence_of
 from draftproof.auditing.target import OpenTarget
-from draftproof.checks import CHECKS
 from draftproof.checks.same.pair import Recorded
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client.evidence import Sink
@@ -70,7 +69,7 @@ class PairTarget:
         met: Callable[[Facts], None],
     ) -> None:
         self._first, self._second, self._other, self._recorded, self._met = first, second, other, recorded, met
-        self.evidence_path = first.evidence_path
+        self.evidence_path, self.notes = first.evidence_path, first.notes
 
     @property
     def requests(self) -> int:
@@ -142,6 +141,8 @@ class _Borrowed:
 
 def recorded_in(path: Path) -> tuple[Facts, Recorded]:
     """The server of an earlier audit, and all that it answered. Raises EvidenceError for a file that holds no answers."""
+    from draftproof.checks.builtin import CHECKS  # takes seconds: after whatever can be refused at once
+
     facts, evidence = evidence_of(path, CHECKS)
     answers: dict[Ask, Completion] = {}
     streams: list[Stream] = []

@@ -93,7 +93,7 @@ def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = 
         verdict=merge([*(o.judgement.verdict for o in outcomes), *more]),
         exit_code=exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale)),
         safety=safe_to_use(checks, outcomes),
-        remedies=what_to_do(checks, outcomes),
+        remedies=what_to_do(checks, outcomes, contents.facts),
         aggregates=aggregates(outcomes),
         requests=ending.requests if ending else sum(o.requests for o in outcomes),
         elapsed_s=ending.elapsed_s if ending else sum(o.elapsed_s for o in outcomes),

@@ -134,9 +134,12 @@ def continued(config: AuditConfig, earlier: Earlier) -> AuditConfig:
     """What to do now: as then, with the effort and the limits of now. Raises UsageError for what cannot go together."""
     then = earlier.config
     if config.out is not None and config.out.resolve() == earlier.path.resolve():
-        raise UsageError("--out is the file to resume from.", "Name another one: it will hold what both audits found.")
+        raise UsageError(
+            "The evidence file to write (--out) is the one to resume from.",
+            "Name another one: it will hold what both audits found.",
+        )
     if config.seed not in (None, then.seed):
-        raise UsageError(f"The audit to resume had --seed {then.seed}.", "Leave --seed out.")
+        raise UsageError(f"The audit to resume had the seed {then.seed}.", "Leave the seed out.")
     efforts = list(Effort)
     effort = max(config.effort, then.effort, key=efforts.index)
     return replace(
@@ -169,7 +172,7 @@ def _require_same_facts(earlier: Facts, now: Facts, path: Path) -> None:
     if differing:
         raise UsageError(
             f"{now.url} is not the server that {path} is about: {'; '.join(differing)}.",
-            "Audit it without --resume.",
+            "Audit it anew, without --resume (resume=).",
         )
 
 
@@ -198,7 +201,7 @@ def _require_same_law(earlier: Earlier, probe: LiveProbe) -> None:
             raise UsageError(
                 f"The server at {probe.facts.url} has other laws than in {earlier.path}: the same one-token request differs by "
                 f"{gap:.2g} nat (exchange {exchange.number} there). It runs another model or other settings.",
-                "Audit it without --resume.",
+                "Audit it anew, without --resume (resume=).",
             )
 
 

@@ -29,7 +29,7 @@ from draftproof.auditing.events import (
     SelfTestPassed,
 )
 from draftproof.auditing.limits import Limit, limits
-from draftproof.auditing.outcome import SOUND, Outcome, Report, contradictions, exit_code
+from draftproof.auditing.outcome import NOT_RUN, SOUND, Outcome, Report, contradictions, exit_code
 from draftproof.auditing.plan import Plan, Planned, make_plan
 from draftproof.auditing.resume import Earlier
 from draftproof.auditing.safety import safe_to_use, what_to_do
@@ -136,7 +136,7 @@ class Audit:
         if self.earlier is not None and (settled := self.earlier.decided(check, self.config.effort)) is not None:
             return self._settled(check, settled, target)
         if self.stopped:
-            return Outcome(check.name, Judgement(Verdict.INCONCLUSIVE, f"not run: {self.stopped}"), terms)
+            return Outcome(check.name, Judgement(Verdict.INCONCLUSIVE, f"{NOT_RUN}{self.stopped}"), terms)
         self.listen(CheckStarted(check.name, planned.requests))
         self._running = check.name
         asked, began = target.requests, time.monotonic()
@@ -237,13 +237,13 @@ class Audit:
             verdict=merge([*(o.judgement.verdict for o in self.outcomes), *more]),
             exit_code=SOUND if self.stopped == DRY_RUN else code,
             safety=safe_to_use(self.every, self.outcomes),
-            remedies=what_to_do(self.every, self.outcomes),
+            remedies=what_to_do(self.every, self.outcomes, facts),
             aggregates=aggregates(self.outcomes),
             requests=target.requests,
             elapsed_s=self.elapsed_s,
             evidence_path=target.evidence_path,
             stopped=self.stopped,
-            notes=(*notes, *weighed.expired, *weighed.stale),
+            notes=(*notes, *weighed.expired, *weighed.stale, *target.notes),
             accepted=weighed.accepted,
             limits=self.limits,
             continues=self.continues,

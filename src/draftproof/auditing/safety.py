@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from draftproof.auditing.outcome import Answer, Outcome, Safety
 from draftproof.checks.check import AnyCheck
+from draftproof.core.facts import Facts
 from draftproof.core.verdict import Judgement, Verdict
 
 ROWS: Mapping[str, str] = {
@@ -50,8 +51,9 @@ def _row(what: str, verdicts: Mapping[str, Verdict | None], cautions: Sequence[s
     touched = len(by_verdict[None]) < len(verdicts)
     for verdict, answer, reason in _DECISIONS:
         if names := by_verdict[verdict]:
-            but = [c for c in cautions if c] if verdict is Verdict.PASS else []
-            return Safety(what, answer, "; ".join([f"{', '.join(names)} {reason}", *but]), touched)
+            but = tuple(c for c in cautions if c) if verdict is Verdict.PASS else ()
+            text = "; ".join([f"{', '.join(names)} {reason}", *but])
+            return Safety(what, answer, text, touched, tuple(names), "; ".join([reason, *but]))
     return Safety(what, Answer.UNKNOWN, "nothing here could be checked on this server", touched)
 
 
@@ -72,18 +74,51 @@ def duration(seconds: float) -> str:
     return f"about {round(seconds / 60)} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
-def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome]) -> tuple[str, ...]:
-    """The remedies of the failing checks, then what the inconclusive ones lack; each said once."""
-    remedies = {c.name: c.remedy for c in checks}
-    failing: list[str] = []
+GATEWAY_DIALECTS = {"llama_server", "vllm", "sglang"}
+"""Servers whose answers the gateway can mend."""
+
+_MENDED = {"PLACEHOLDER", "MISSING"}
+"""Findings about logprobs that `draftproof gateway` repairs."""
+
+
+def span(least_s: float, most_s: float) -> str:
+    """From one time to another, in words."""
+    least, most = duration(least_s), duration(most_s)
+    return least if least == most else f"{least} to {most.removeprefix('about ')}"
+
+
+def what_to_do(checks: Sequence[AnyCheck], outcomes: Iterable[Outcome], facts: Facts | None = None) -> tuple[str, ...]:
+    """The remedies of the failing checks, then what the inconclusive ones lack; each said once, and none that another failure
+    makes pointless. `facts` of the server let it name the repair that leaves the server as it is.
+    """
+    outcomes = tuple(outcomes)
+    by_name = {c.name: c for c in checks}
+    failed = {o.check for o in outcomes if o.verdict is Verdict.FAIL}
+    failing = _repair(outcomes, facts)
     lacking: dict[str, list[str]] = {}
     for outcome in outcomes:
         judgement = outcome.judgement
-        if judgement.verdict is Verdict.FAIL and outcome.check in remedies:
-            failing.append(remedies[outcome.check])
+        if judgement.verdict is Verdict.FAIL and (check := by_name.get(outcome.check)):
+            if not failed.intersection(check.moot_after):
+                failing.append(check.remedy)
         elif judgement.verdict is Verdict.INCONCLUSIVE and judgement.missing:
             seconds = outcome.more_s
             pace = "" if seconds is None else f", {duration(seconds)} at the pace so far"
             lacking.setdefault(judgement.missing + pace, []).append(outcome.check)
     needs = [f"To decide {', '.join(names)}: {missing}" for missing, names in lacking.items()]
     return tuple(dict.fromkeys(filter(None, [*failing, *needs])))
+
+
+def _repair(outcomes: Sequence[Outcome], facts: Facts | None) -> list[str]:
+    """How to keep a server whose drafted tokens have no logprobs: the gateway asks it for them."""
+    lost = any(
+        o.verdict is Verdict.FAIL and o.check.startswith("logprobs/") and _MENDED.intersection(o.judgement.codes)
+        for o in outcomes
+    )
+    if not lost or facts is None or facts.dialect not in GATEWAY_DIALECTS:
+        return []
+    gateway = (
+        f"To keep this server and have true logprobs: draftproof gateway --upstream {facts.url} (needs the extra 'gateway'), "
+        "and ask the gateway."
+    )
+    return [gateway]

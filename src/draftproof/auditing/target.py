@@ -16,6 +16,8 @@ class Target(Protocol):
     """One server, open for the length of an audit. `connect` sends the first request."""
 
     evidence_path: Path | None
+    notes: tuple[str, ...]
+    """What the report should tell of it."""
 
     @property
     def requests(self) -> int:

@@ -40,7 +40,8 @@ class Check(Generic[E]):
 
     `claim` is what holds on a sound server. `blind_to` is what the check cannot see. `aspects` are the rows of the
     "safe to use" table that a failure spoils: "text", "first logprob", "logprobs", "seeds", "counters", "self-report".
-    `spoils` narrows that for the findings of a code; one that spoils none costs speed only.
+    `spoils` narrows that for the findings of a code; one that spoils none costs speed only. `moot_after` are checks whose failure
+    makes the remedy of this one pointless.
     `applies` returns "" or the reason why the check is not applicable. `requests` estimates the cost; `shares` says that the
     requests of `checks.common` come on top, once for all checks.
     """
@@ -59,6 +60,7 @@ class Check(Generic[E]):
     statistical: bool = False
     examples: tuple[Example[E], ...] = ()
     spoils: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    moot_after: tuple[str, ...] = ()
 
     def spoilt_by(self, codes: Iterable[str]) -> frozenset[str]:
         """The aspects that a failure with findings of these codes spoils; all of them where there is no finding."""

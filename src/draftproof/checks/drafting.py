@@ -32,6 +32,12 @@ _STATES_IT = re.compile(
 LONG_DRAFT = 32
 """Drafted tokens of one answer from which on one draft may have been this long."""
 
+RESTART = (
+    "For runs that need logprobs, restart it without speculation "
+    "(llama-server: no -md, and no --spec-type, n-gram types included)."
+)
+"""The remedy where speculation spoils logprobs."""
+
 
 class Drafting(StrEnum):
     SEEN = "on"

@@ -14,7 +14,7 @@ from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
-from draftproof.report.progress import ProgressReporter
+from draftproof.report.progress import LOADING, ProgressReporter
 from draftproof.report.terminal import TerminalReporter, write_plan
 
 _EXIT_TABLE = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
@@ -134,6 +134,8 @@ def _run(config: AuditConfig, outputs: Outputs, baseline: Baseline, *, dry_run: 
     show = _Plan(page) if dry_run else TerminalReporter(page, verbosity, alpha=config.alpha)
     try:
         listen = Listeners([progress, show] if verbosity >= 0 else [show])
+        if verbosity >= 0:
+            progress.expect(LOADING)
         return audit(config, listen=listen, dry_run=dry_run, baseline=baseline)
     finally:
         progress.close()

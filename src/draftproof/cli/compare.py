@@ -13,11 +13,12 @@ from draftproof.auditing.events import Event, FactsGathered
 from draftproof.auditing.pair import Fields, Other, open_pair_of
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
+from draftproof.client.http import require_listening
 from draftproof.core.errors import UsageError
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
-from draftproof.report.progress import ProgressReporter
+from draftproof.report.progress import LOADING, ProgressReporter
 from draftproof.report.terminal import TerminalReporter, write_facts
 
 _EPILOG = """\b
@@ -103,6 +104,8 @@ def compare(
         )
         fields = (_fields(fields_a, "--fields-a"), _fields(fields_b, "--fields-b"))
         other = Other(second, against, api_key_env_b, fields, same_seeds)
+        for url in filter(None, (first, second)):
+            require_listening(url)
         report = _run(config, other, outputs, outputs.baseline())
     return outputs.finish(report)
 
@@ -121,6 +124,8 @@ def _run(config: AuditConfig, other: Other, outputs: Outputs, baseline: Baseline
     try:
         listen = Listeners([progress, show, introduce] if verbosity >= 0 else [show])
         reach = open_pair_of(other, second.append)
+        if verbosity >= 0:
+            progress.expect(LOADING)
         return audit(config, listen=listen, checks=all_comparisons(), open_target=reach, baseline=baseline)
     finally:
         progress.close()

@@ -6,7 +6,6 @@ import importlib
 import itertools
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from draftproof.auditing.outcome import INSTRUMENT, SOUND
 from draftproof.cli.output import human_file, require_writable, write_json
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 from draftproof.core.probe import Effort
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _import(module: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError as error:
-        remedy = f"Run: {sys.executable} -m pip install 'draftproof[serve]'"
+        remedy = install("serve")
         raise UsageError(f"The controls need packages that are not installed ({error}).", remedy) from error
 
 

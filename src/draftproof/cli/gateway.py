@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from pathlib import Path
 
 import click
 
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 
 _EPILOG = """\b
 Examples:
@@ -80,7 +79,7 @@ def gateway(
         from draftproof.gateway.app import Options
         from draftproof.gateway.run import Server, fleet
     except ImportError as error:
-        remedy = f"Run: {sys.executable} -m pip install 'draftproof[gateway]'"
+        remedy = install("gateway")
         raise UsageError(f"The gateway needs packages that are not installed ({error}).", remedy) from error
     from draftproof.server.listening import listen
 

@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("draftproof.cli.compare", "Are two servers, or one then and now, the same?"),
     "watch": ("draftproof.cli.watch", "Audit lightly again and again; tell when a verdict changes."),
     "rejudge": ("draftproof.cli.rejudge", "Judge an evidence file again, offline."),
-    "explain": ("draftproof.cli.explain", "What a check claims, how it decides, what it cannot see."),
+    "explain": ("draftproof.cli.explain", "What a check claims and cannot see; what a finding or a term means."),
     "serve": ("draftproof.cli.serve", "Serve a model: speculating, and with true logprobs for every token."),
     "gateway": ("draftproof.cli.gateway", "Stand before a speculating server: logprobs come out true."),
     "countable": ("draftproof.cli.countable", "Models small enough to count: write them, print their exact laws."),

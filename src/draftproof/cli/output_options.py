@@ -17,7 +17,8 @@ from draftproof import __version__, auditing
 from draftproof.auditing.baseline import Baseline, read_baseline
 from draftproof.auditing.outcome import UNCERTAIN, Report
 from draftproof.cli.output import require_writable, settle_stdout, warn, write
-from draftproof.core.errors import DraftproofError, UsageError
+from draftproof.core.errors import DraftproofError, UsageError, install
+from draftproof.report.page import Page
 
 STANDARD_OUTPUT = "-"
 
@@ -53,7 +54,7 @@ class Format:
             except ImportError as error:
                 raise UsageError(
                     f"The {self.title} report needs the package {package}: {error}.",
-                    "Install it with: pip install 'draftproof[html]'.",
+                    install("html"),
                 ) from error
 
 
@@ -131,7 +132,13 @@ class Outputs:
         except Exception as error:  # the reporter loop
             warn(f"the {kind.title} report could not be made ({type(error).__name__}: {error}).")
             return False
-        return write(document, self.files[kind], f"the {kind.title} report")
+        to = self.files[kind]
+        return write(document, to, f"the {kind.title} report") and self._say_written(kind.title, to)
+
+    def _say_written(self, what: str, to: str) -> bool:
+        if to != STANDARD_OUTPUT and self.verbosity >= 0:
+            Page(self.human_file).line(f"{what} written: {to}")
+        return True
 
     def _write_baseline(self, path: Path, report: Report) -> bool:
         try:
@@ -139,7 +146,9 @@ class Outputs:
         except UsageError as error:
             warn(str(error))
             return False
-        return write(old.updated(report.outcomes).toml(), str(path), "the baseline")
+        return write(old.updated(report.outcomes).toml(), str(path), "the baseline") and self._say_written(
+            "Baseline", str(path)
+        )
 
 
 def _read(path: Path | None) -> Baseline:

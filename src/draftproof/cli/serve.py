@@ -6,7 +6,6 @@ import contextlib
 import gc
 import importlib
 import logging
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from draftproof.cli.serve_options import (
     read_speculation,
     slot_context,
 )
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 
 if TYPE_CHECKING:
     from draftproof.server.load import Files
@@ -83,7 +82,7 @@ def _import_server() -> None:
     try:
         importlib.import_module("draftproof.server.run")
     except ImportError as error:
-        remedy = f"Run: {sys.executable} -m pip install 'draftproof[serve]'"
+        remedy = install("serve")
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
 
 

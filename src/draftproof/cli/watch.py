@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from draftproof.auditing import AuditConfig
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
 from draftproof.watch.rounds import LIGHT, Change, Ended, Watch, paced
@@ -118,7 +118,7 @@ def _metrics(host: str, port: int | None) -> tuple[Callable[[Ended], None], Call
     try:
         from draftproof.watch.metrics import Metrics
     except ImportError as error:
-        raise UsageError("Metrics need the package prometheus-client.", "pip install 'draftproof[watch]'") from error
+        raise UsageError("Metrics need the package prometheus-client.", install("watch")) from error
     metrics = Metrics()
     return metrics.add, metrics.serve(host, port)
 

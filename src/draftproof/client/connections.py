@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 from draftproof.core.errors import UsageError
 
+HANDSHAKE_S = 5.0
+"""The longest wait for the TLS handshake of a host that has accepted the connection: a server of plain HTTP waits for more."""
+
 _SURELY_OPEN_S = 0.5
 """Few servers close a connection sooner; asking the system every time would cost a switch of threads."""
 
@@ -40,6 +43,26 @@ def base_url(url: str) -> str:
             "Give an API key by the name of an environment variable, with --api-key-env.",
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}".rstrip("/")
+
+
+class HandshakeSilence(TimeoutError):
+    """The connection was accepted, and the TLS handshake was not answered."""
+
+
+class _Tls(http.client.HTTPSConnection):
+    """Tells a host that is not there from one that does not speak TLS."""
+
+    def __init__(self, host: str, port: int | None, *, timeout: float, context: ssl.SSLContext) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._tls = context
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock.settimeout(min(HANDSHAKE_S, self.timeout or HANDSHAKE_S))
+        try:
+            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+        except TimeoutError as error:
+            raise HandshakeSilence(*error.args) from error
 
 
 class Connections:
@@ -94,7 +117,7 @@ class Connections:
         if self._tls is None:
             connection = http.client.HTTPConnection(self._host, self._port, timeout=self._connect_s)
         else:
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=self._connect_s, context=self._tls)
+            connection = _Tls(self._host, self._port, timeout=self._connect_s, context=self._tls)
         try:
             connection.connect()
         except BaseException:

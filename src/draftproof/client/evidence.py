@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import zlib
@@ -68,6 +69,10 @@ class JsonLinesSink:
 
     def __init__(self, path: Path, *, flush_s: float = 1.0) -> None:
         self.path = path
+        self.answers = 0
+        """Exchanges written in which the server answered."""
+        self.displaced = _displaced(path)
+        """Where an earlier file of that name was moved to: evidence is not overwritten."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._broken: EvidenceError | None = None
@@ -93,6 +98,16 @@ class JsonLinesSink:
 
     def write(self, exchange: Exchange) -> None:
         self.record("exchange", exchange_to_record(exchange))
+        self.answers += exchange.status is not None
+
+    def withdraw(self) -> None:
+        """Takes the file away again, and puts the one that was there before back in its place."""
+        with suppress(EvidenceError):
+            self.close()
+        if self.path.is_file():
+            self.path.unlink()
+        if self.displaced is not None:
+            self.displaced.rename(self.path)
 
     def record(self, kind: str, data: Mapping[str, object]) -> None:
         """Append {"kind": kind, **data}. Raises EvidenceError (disk), InstrumentError (data that is no JSON)."""
@@ -164,6 +179,27 @@ class JsonLinesSink:
                 raise self._broken from e
             self._size_bytes += written or 0
             view = view[written or 0 :]
+
+
+def _displaced(path: Path) -> Path | None:
+    """Moves a file with content out of the way, to the first free name of the kind `evidence.1.jsonl.gz`.
+
+    None where there is none, or where it is being written by another audit.
+    """
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return None
+        with path.open("ab") as file:
+            if not lock(file):
+                return None  # refused below
+        stem, dot, ending = path.name.partition(".")
+        for number in itertools.count(1):
+            place = path.with_name(f"{stem}.{number}{dot}{ending}")
+            if not place.exists():
+                return path.rename(place)
+    except OSError:
+        return None  # that it cannot be written is told when it is opened
+    return None
 
 
 def exchange_to_record(exchange: Exchange) -> dict[str, object]:

@@ -6,7 +6,11 @@ import http.client
 import socket
 import ssl
 
+from draftproof.client.connections import HandshakeSilence
 from draftproof.core.errors import TargetError, Unreachable
+
+_NO_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"}
+"""What the TLS library calls an answer that is none of TLS."""
 
 
 class Failure(Exception):
@@ -23,15 +27,21 @@ class Failure(Exception):
         self.gone = gone
         self.retry = retry
 
-    def error(self, exchange: int) -> TargetError:
+    def error(self, exchange: int | None = None) -> TargetError:
         return (Unreachable if self.gone else TargetError)(self.message, self.remedy, exchange)
 
 
 def no_connection(url: str, error: OSError, waited_s: float) -> Failure:
     """From what `connect` raised."""
+    plain = f"http{url.removeprefix('https')}"
+    if isinstance(error, HandshakeSilence) or getattr(error, "reason", None) in _NO_TLS:
+        message = f"{url} accepts connections and does not speak TLS (https)."
+        return Failure("no TLS", message, f"Is it a server of plain HTTP? Then give {plain}.", gone=True)
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
-        remedy = "Check http against https, and the certificate (SSL_CERT_FILE names your own authority)."
+        remedy = f"Is it a server of plain HTTP? Then give {plain}. Else look at its log."
+        if isinstance(error, ssl.SSLCertVerificationError):
+            remedy = "Check its certificate (SSL_CERT_FILE names your own authority)."
         return Failure(f"TLS: {reason}", f"The TLS handshake with {url} failed ({reason}).", remedy, gone=True)
     if isinstance(error, socket.gaierror):
         reason = error.strerror or str(error)
@@ -82,7 +92,7 @@ def silent(url: str, waited_s: float) -> Failure:
     return Failure(
         f"silence for {waited_s:g} s",
         f"{url} accepted a request and then sent nothing for {waited_s:g} s.",
-        "If the server is merely slow, give it more time with --timeout; otherwise look at its log.",
+        "If the server is merely slow, give it more time with --timeout (timeout= from Python); otherwise look at its log.",
     )
 
 

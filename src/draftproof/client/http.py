@@ -162,10 +162,14 @@ class Http:
     def _number(self) -> int:
         most, seconds = self.budget.requests, self.budget.seconds
         if seconds is not None and self.elapsed_s() > seconds:
-            raise BudgetSpent(f"The budget of {seconds:g} seconds is spent.", "Allow more with --budget.")
+            raise BudgetSpent(
+                f"The budget of {seconds:g} seconds is spent.", "Allow more with --budget (budget= from Python)."
+            )
         with self._numbered:
             if most is not None and self.requests >= most:
-                raise BudgetSpent(f"The budget of {most:,} requests is spent.", "Allow more with --budget.")
+                raise BudgetSpent(
+                    f"The budget of {most:,} requests is spent.", "Allow more with --budget (budget= from Python)."
+                )
             self.requests += 1
             return self._before + self.requests
 
@@ -284,9 +288,28 @@ class Http:
         if self.budget.seconds is not None and now + wait_s > self.budget.seconds:
             raise BudgetSpent(
                 f"The server has its clients wait (HTTP 429) beyond the budget of {self.budget.seconds:g} seconds.",
-                "Allow more with --budget, or come again later with --resume.",
+                "Allow more with --budget (budget=), or come again later with --resume (resume=).",
             )
         return wait_s
+
+
+def require_listening(url: str, limits: Limits | None = None) -> None:
+    """Opens a connection and closes it, without a request; once more for a server that is being restarted.
+
+    Raises UsageError for a URL that cannot be, Unreachable.
+    """
+    limits, base = limits or Limits(), base_url(url)
+    connections = Connections(base, connect_s=limits.connect_s, silence_s=limits.silence_s)
+    for last in (False, True):
+        try:
+            connections.end(connections.take()[0])
+        except OSError as error:
+            failure = no_connection(base, error, limits.connect_s)
+            if last or not failure.retry:
+                raise failure.error() from error
+            time.sleep(limits.backoff_s)
+        else:
+            return
 
 
 def _foreign(body: bytes) -> str:

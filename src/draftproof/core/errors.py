@@ -15,6 +15,7 @@ Each carries a sentence of what happened and one of what to do about it.
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar
 
 
@@ -30,6 +31,11 @@ class DraftproofError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
+
+
+def install(extra: str) -> str:
+    """The remedy where the packages of an extra are missing. draftproof is installed from its checkout."""
+    return f"In the checkout of draftproof, run: {sys.executable} -m pip install '.[{extra}]'"
 
 
 class UsageError(DraftproofError):

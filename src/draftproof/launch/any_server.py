@@ -49,7 +49,7 @@ class AnyServer(ServerProcess):
             raise UsageError(
                 f"{command[0]!r} cannot be started: {error.strerror or error}.",
                 "The program and each of its arguments are arguments of their own.",
-            ) from error
+            ) from None
         try:
             self._wait(port)
         except BaseException:  # Ctrl-C too: it does not reach another process group

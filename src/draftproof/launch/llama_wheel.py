@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 from draftproof.launch.process import LAST_WORDS, ServerDied, ServerProcess
 
 __all__ = ["DEFAULTS", "EXACT_NUMBERS", "LlamaWheel", "Option", "ServerDied"]
@@ -51,8 +51,8 @@ class LlamaWheel(ServerProcess):
     def __init__(
         self,
         model: Path,
-        *,
         draft: Path | None = None,
+        *,
         types: Sequence[str] = (),
         options: Mapping[str, Option] | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class LlamaWheel(ServerProcess):
         if importlib.util.find_spec("xllamacpp") is None:
             raise UsageError(
                 "The wheel that carries llama-server is not installed.",
-                "Run: pip install 'draftproof[demo]', or in a checkout: pip install '.[demo]'",
+                install("demo"),
             )
         self.options: dict[str, Option] = {**DEFAULTS, "model.path": str(model)}
         if draft is not None:

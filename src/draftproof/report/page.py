@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from rich.cells import cell_len
@@ -13,8 +13,8 @@ from rich.text import Text
 from draftproof.core.verdict import Cell, Table
 from draftproof.report.clean import clean
 
-NARROW = 72
-"""Below so many columns a label stands above its sentence, not beside it."""
+SENTENCE = 60
+"""A sentence that would get fewer columns beside its label and name stands behind the name, in one paragraph."""
 
 Part = str | tuple[str, str]
 """Text, or text with a style."""
@@ -39,10 +39,12 @@ class Page:
             no_color=_no_color(),
             legacy_windows=False,
         )
+        self._asked = width is not None or os.environ.get("COLUMNS", "").isdigit()
 
     @property
     def wraps(self) -> bool:
-        return self._console.is_terminal
+        """Where lines end: on a terminal, or where a width was asked for (COLUMNS); a file or a pipe gets whole lines."""
+        return self._console.is_terminal or self._asked
 
     @property
     def width(self) -> int:
@@ -50,29 +52,34 @@ class Page:
 
     def line(self, *parts: Part, indent: int = 0, hang: int | None = None) -> None:
         """One line, wrapped with continuation lines at column `hang` where the terminal ends."""
-        text = Text()
-        for part in parts:
-            content, style = (part, "") if isinstance(part, str) else part
-            text.append(clean(content), style)
+        text = _text(parts)
         if hang is None or hang > self.width // 2:
             hang = indent + 2
         if not self.wraps:
             self._out(Text(" " * indent) + text)
             return
-        first_width, rest_width = self.width - indent, self.width - hang
-        lines = text.wrap(self._console, max(10, min(first_width, rest_width)))
-        for number, piece in enumerate(lines):
-            piece.rstrip()
+        for number, piece in enumerate(self._wrapped(text, self.width - indent, self.width - hang)):
             self._out(Text(" " * (hang if number else indent)) + piece)
+
+    def _wrapped(self, text: Text, first_width: int, rest_width: int) -> Iterator[Text]:
+        """The lines of a paragraph whose first line has another width than the rest."""
+        first = (text.wrap(self._console, max(10, first_width)) or [Text()])[0]
+        first.rstrip()
+        yield first
+        rest = text[len(first) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        if rest.plain:
+            for piece in rest.wrap(self._console, max(10, rest_width)):
+                piece.rstrip()
+                yield piece
 
     def entry(self, label: Part, name: str, sentence: str, *, name_width: int, label_width: int) -> None:
         """A verdict, whom it concerns, and a sentence; the three beside each other where there is room."""
         word, style = (label, "") if isinstance(label, str) else label
         head = f"  {clean(word)}".ljust(label_width + 2)
         column = label_width + 2 + name_width + 4
-        if self.wraps and self.width < max(NARROW, column + 30):
-            self._out(Text(head, style) + Text("  " + clean(name)))
-            self.line(sentence, indent=4, hang=4)
+        if self.wraps and self.width < column + SENTENCE:
+            self.line((head, style), f"  {name}: {sentence}", hang=8 if label_width > 4 else label_width + 4)
             return
         lead = Text(head, style) + Text("  " + clean(name).ljust(name_width) + "  ")
         if not self.wraps:
@@ -98,12 +105,27 @@ class Page:
             padded = [_pad(c, w, right) for c, w, right in zip(row, widths, numeric, strict=True)]
             self._out(Text((" " * (indent + 2) + "  ".join(padded)).rstrip()))
 
+    def short(self, *parts: Part) -> None:
+        """One line that ends where the terminal does."""
+        text = _text(parts)
+        if self.wraps:
+            text.truncate(self.width, overflow="ellipsis")
+        self._out(text)
+
     def blank(self) -> None:
         self._out(Text())
 
     def _out(self, text: Text) -> None:
         text.rstrip()
         self._console.print(text, soft_wrap=True)
+
+
+def _text(parts: Sequence[Part]) -> Text:
+    text = Text()
+    for part in parts:
+        content, style = (part, "") if isinstance(part, str) else part
+        text.append(clean(content), style)
+    return text
 
 
 def _no_color() -> bool | None:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import IO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskID, TextColumn
 
 from draftproof.auditing.events import (
     AuditFinished,
     CheckFinished,
-    CheckStarted,
     Event,
     FactsGathered,
     PlanMade,
     Progressed,
+    SelfTestPassed,
 )
+from draftproof.auditing.safety import duration
 
 PATIENCE_S = 2.0
+LOADING = "loading the checks, and trying each on evidence whose verdict is known"
+_ENOUGH = 20
+"""Requests after which their pace says how long the rest takes."""
 
 
 class ProgressReporter:
@@ -43,7 +40,21 @@ class ProgressReporter:
         self._task = TaskID(0)
         self._left: dict[str, int] = {}
         self._done = 0
-        self._check = ""
+        self._planned_at: tuple[int, float] | None = None
+        """The requests and seconds before the plan was made: they tell nothing of the pace."""
+        self._waiting: threading.Timer | None = None
+
+    def expect(self, what: str) -> None:
+        """Says what is being done, if no event comes before the patience is over."""
+        if self._console.is_terminal:
+            self._waiting = threading.Timer(self._patience_s, self._wait, (what,))
+            self._waiting.daemon = True
+            self._waiting.start()
+
+    def _wait(self, what: str) -> None:
+        with self._lock:
+            if self._waiting is not None:
+                self._draw((SpinnerColumn(), TextColumn("{task.description}")), what)
 
     def __call__(self, event: Event) -> None:
         if not self._console.is_terminal:
@@ -52,14 +63,12 @@ class ProgressReporter:
             match event:
                 case PlanMade():
                     self._left = {p.check: p.requests for p in event.plan.checks}
-                case CheckStarted():
-                    self._check = event.check
                 case Progressed():
                     self._advance(event)
                 case CheckFinished():
                     self._left.pop(event.outcome.check, None)
                     self._stop()
-                case FactsGathered() | AuditFinished():
+                case SelfTestPassed() | FactsGathered() | AuditFinished():
                     self._stop()
                 case _:
                     pass
@@ -75,23 +84,37 @@ class ProgressReporter:
         if event.elapsed_s < self._patience_s:
             return
         phase = event.check or "reading what the server says of itself"
-        total = self._done + sum(self._left.values())
+        left = sum(self._left.values())
+        if self._planned_at is None and self._left:
+            self._planned_at = (self._done, event.elapsed_s)
         if self._progress is None:
             columns = (
                 SpinnerColumn(),
                 TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("requests,"),
-                TimeRemainingColumn(compact=True),
-                TextColumn("left"),
+                BarColumn(20),
+                TextColumn("{task.fields[told]}"),
             )
-            self._progress = Progress(*columns, console=self._console, transient=True)
-            self._task = self._progress.add_task(phase, total=total, completed=self._done)
-            self._progress.start()
-        self._progress.update(self._task, description=phase, completed=self._done, total=total)
+            self._draw(columns, phase)
+        assert self._progress is not None
+        told = f"{self._done:,} requests{self._left_s(left, event.elapsed_s)}"
+        self._progress.update(self._task, description=phase, completed=self._done, total=self._done + left, told=told)
+
+    def _left_s(self, left: int, elapsed_s: float) -> str:
+        """About how long the rest takes, in words that do not change with every request."""
+        done, before_s = self._planned_at or (self._done, elapsed_s)
+        if self._done - done < _ENOUGH:
+            return ""
+        return f", {duration(left * (elapsed_s - before_s) / (self._done - done))} left"
+
+    def _draw(self, columns: Sequence[ProgressColumn], phase: str) -> None:
+        self._progress = Progress(*columns, console=self._console, transient=True)
+        self._task = self._progress.add_task(phase, total=None, told="")
+        self._progress.start()
 
     def _stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from draftproof.auditing.events import (
     AuditFinished,
@@ -14,13 +15,13 @@ from draftproof.auditing.events import (
     SelfTestPassed,
 )
 from draftproof.auditing.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
-from draftproof.auditing.plan import Plan
-from draftproof.auditing.safety import duration
+from draftproof.auditing.plan import PLAN_SPREAD, Plan
+from draftproof.auditing.safety import span
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
-from draftproof.core.verdict import Finding, Statement, Verdict
+from draftproof.core.verdict import Cell, Finding, Statement, Table, Verdict
 from draftproof.report.page import Page, listed
 
 _NEXT = {Effort.QUICK: " --effort standard", Effort.STANDARD: " --effort deep"}
@@ -35,10 +36,18 @@ LABELS = {
 _LABEL_WIDTH = max(len(word) for word, _ in LABELS.values())
 _ANSWERS = {Answer.YES: "green", Answer.NO: "bold red", Answer.UNKNOWN: "yellow"}
 _TROUBLE = {Verdict.FAIL, Verdict.ERROR}
+FEW = 10
+"""Of so many checks each is told, of more only those that did not pass."""
+_FOLDED = {Verdict.PASS: "what each saw", Verdict.NOT_APPLICABLE: "why"}
+"""Verdicts that are only counted where nobody asks for more, and what -v tells of them."""
+_LARGE = 3_000_000
+"""An evidence file of so many bytes is worth a word."""
 
 
 class TerminalReporter:
-    """Listens to an audit. `verbosity` -1 writes faults and the last line only, 1 all findings and statements."""
+    """Listens to an audit. `verbosity` -1 writes a line per fault and the last line only, 0 what did not pass, 1 every check with
+    all findings and statements.
+    """
 
     def __init__(self, page: Page, verbosity: int = 0, *, alpha: float | None = None) -> None:
         self._page, self._verbosity, self._alpha = page, verbosity, alpha
@@ -53,12 +62,21 @@ class TerminalReporter:
                 write_facts(self._page, event.facts, self._verbosity)
             case PlanMade():
                 self._names = tuple(p.check for p in event.plan.checks)
-            case CheckFinished() if not quiet or event.outcome.judgement.verdict in _TROUBLE:
+            case CheckFinished() if self._is_told(event.outcome):
                 write_outcome(self._page, event.outcome, self._names, self._verbosity)
             case AuditFinished():
+                if self._verbosity == 0:
+                    write_counted(self._page, [o for o in event.report.outcomes if not self._is_told(o)])
                 write_summary(self._page, event.report, self._verbosity)
             case _:
                 pass
+
+    def _is_told(self, outcome: Outcome) -> bool:
+        """Whether a check has lines of its own, and is not only counted."""
+        if self._verbosity < 0:
+            return outcome.verdict in _TROUBLE
+        counted = outcome.verdict in _FOLDED and len(self._names) > FEW
+        return self._verbosity > 0 or not (counted or outcome.not_run)
 
     def _instrument(self, controls: int) -> None:
         chance = "" if self._alpha is None else f" · a sound server fails at most 1 audit in {1 / self._alpha:,.0f}"
@@ -111,6 +129,11 @@ def _said(what: Scalar) -> str:
 def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity: int = 0) -> None:
     """One check: a line, and below it what was seen (all of it when verbose, the start of it when it failed)."""
     judgement = outcome.judgement
+    if verbosity < 0:
+        word, style = LABELS[judgement.verdict]
+        if page.wraps:
+            page.short((f"{word} ", style), f"{outcome.check}: {judgement.summary}")
+            return
     name_width = max(map(len, [*names, outcome.check]))
     page.entry(
         LABELS[judgement.verdict], outcome.check, judgement.summary, name_width=name_width, label_width=_LABEL_WIDTH
@@ -118,20 +141,39 @@ def write_outcome(page: Page, outcome: Outcome, names: Sequence[str], verbosity:
     if verbosity < 0:
         return
     told = [f for f in judgement.findings if verbosity > 0 or f.text not in judgement.summary]
-    most = len(told) if verbosity > 0 else 2 if judgement.verdict in _TROUBLE else 0
+    most = len(told) if verbosity > 0 else 1 if judgement.verdict in _TROUBLE else 0
+    more = f", and {len(told) - most} more (-v)" if len(told) > most else ""
     for finding in told[:most]:
-        page.line(finding_line(finding), indent=8, hang=10)
-    if (more := len(told) - most) > 0 and most:
-        page.line(f"and {more} more (-v shows all)", indent=8)
+        page.line(finding_line(finding) + more, indent=8, hang=10)
     if verbosity > 0:
         for statement in judgement.statements:
             page.line(statement_line(statement), indent=8, hang=10)
         page.line(f"requests: {outcome.requests}, in {outcome.elapsed_s:.2f} s", indent=8)
 
 
+def write_counted(page: Page, outcomes: Sequence[Outcome]) -> None:
+    """Checks that had no line of their own, by verdict."""
+    for verdict, more in _FOLDED.items():
+        if some := sum(o.verdict is verdict for o in outcomes):
+            _counted(page, verdict, f"{_checks(some)} (-v tells {more})")
+    # One and the same reason, said once.
+    for why in dict.fromkeys(o.not_run for o in outcomes if o.not_run):
+        some = sum(o.not_run == why for o in outcomes)
+        _counted(page, Verdict.INCONCLUSIVE, f"{_checks(some)} not run: {why}")
+
+
+def _counted(page: Page, verdict: Verdict, text: str) -> None:
+    word, style = LABELS[verdict]
+    page.line((f"  {word}".ljust(_LABEL_WIDTH + 4), style), text, hang=8)
+
+
+def _checks(number: int) -> str:
+    return f"{number} check{'' if number == 1 else 's'}"
+
+
 def finding_line(finding: Finding) -> str:
     """Its code, what was seen, and the first of the exchanges that show it."""
-    where = f"   (exchange {listed([str(n) for n in finding.exchanges])})" if finding.exchanges else ""
+    where = f" (exchange {listed([str(n) for n in finding.exchanges])})" if finding.exchanges else ""
     return f"{finding.code}: {finding.text}{where}"
 
 
@@ -144,50 +186,78 @@ def statement_line(statement: Statement) -> str:
 
 
 def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
-    """What the verdicts mean: aggregates, what is safe, what to do, and the exit code in words."""
+    """What the verdicts mean: aggregates, limits, what is safe, what to do, and the exit code in words.
+
+    What matters most comes last, where a terminal shows it.
+    """
     if verbosity >= 0 and report.outcomes:
         _tables(page, report, verbosity)
         if report.aggregates:
             page.blank()
-            page.table(report.aggregates, indent=0)
-        page.blank()
-        if report.safety:
-            page.line("Safe to use?")
-        # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
-        rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
-        width = max((len(row.what) for row in rows), default=0)
-        for row in rows:
-            parts = f"  {row.what.ljust(width)}  ", (row.answer.ljust(9), _ANSWERS[row.answer]), row.reason
-            page.line(*parts, hang=width + 13)
-        _lists(page, report)
-        page.blank()
+            _aggregates(page, report.aggregates, verbosity)
+        if report.safety or report.limits:
+            page.blank()
+        _list(page, "Limits of this audit", [f"{limit.what}: {limit.effect}" for limit in report.limits])
     for accepted in report.accepted if verbosity >= 0 else ():
         page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
     for note in report.notes:
         page.line(note)
     if report.continues:
         page.line(continuation(report))
+    if verbosity >= 0 and report.outcomes:
+        _safety(page, report)
+        _list(page, "What to do", report.remedies)
+        page.blank()
     if report.stopped:
         page.line(("stopped early", "bold yellow"), f": {report.stopped}")
     _last_line(page, report)
 
 
-def _lists(page: Page, report: Report) -> None:
-    """What could not be seen, and what to do."""
-    limits = [f"{limit.what}: {limit.effect}" for limit in report.limits]
-    for title, lines in (("Limits of this audit", limits), ("What to do", report.remedies)):
-        if lines:
-            page.line(title)
-        for line in lines:
-            page.line(f"- {line}", indent=2, hang=4)
+def _safety(page: Page, report: Report) -> None:
+    """A line per row: the answer, and what it rests on, as far as it fits."""
+    # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
+    rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
+    if rows:
+        page.line("Safe to use?")
+    width = max((len(row.what) for row in rows), default=0)
+    for row in rows:
+        lead = f"  {row.what.ljust(width)}  "
+        answer = row.answer.ljust(7)
+        reason = row.brief(page.width - len(lead) - len(answer) - 2 if page.wraps else _REASON)
+        parts = lead, (answer, _ANSWERS[row.answer]), f"  {reason}"
+        (page.line if len(lead + answer + reason) + 2 > page.width else page.short)(*parts)
+
+
+_REASON = 100
+"""Characters of a reason where lines do not end."""
+
+
+def _aggregates(page: Page, table: Table, verbosity: int) -> None:
+    """The table, or a sentence where the server reports what is true."""
+    if verbosity <= 0 and table.rows and all(_shown(row[2]) == _shown(row[3]) for row in table.rows):
+        names = ", ".join(dict.fromkeys(str(row[0]) for row in table.rows))
+        page.line(f"The same as reported and in one-token answers: {names}")
+    else:
+        page.table(table, indent=0)
+
+
+def _shown(cell: Cell) -> str:
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def _list(page: Page, title: str, lines: Sequence[str]) -> None:
+    if lines:
+        page.line(title)
+    for line in lines:
+        page.line(f"- {line}", indent=2, hang=4)
 
 
 def continuation(report: Report) -> str:
     """Which audits a resumed one goes on from, and how often all of them together fail a sound server."""
     odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
     return (
-        f"continues {', '.join(report.continues)}: with the samples of all, judged again at a smaller error probability; "
-        f"all together fail a sound server at most 1 time in {1 / odds:,.0f}"
+        f"continues {', '.join(report.continues)}: the samples of all audits count together. Each further look could be wrong "
+        f"too, so its bar is higher: all of them together fail a sound server in at most 1 of {1 / odds:,.0f} cases"
     )
 
 
@@ -216,7 +286,7 @@ def _last_line(page: Page, report: Report) -> None:
     worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
     hints = []
     if report.evidence_path:
-        parts.append(f"evidence in {report.evidence_path}")
+        parts.append(f"evidence in {report.evidence_path}{_size(report.evidence_path)}")
         hints.append(f"draftproof rejudge {shlex.quote(str(report.evidence_path))}")
     if worst:
         hints.append(f"draftproof explain {worst[0]}")
@@ -224,9 +294,17 @@ def _last_line(page: Page, report: Report) -> None:
     if report.evidence_path and (report.stopped or more) and report.facts.url:
         effort = _NEXT.get(report.config.effort, "") if more else ""
         hints.append(f"draftproof check {report.facts.url} --resume {shlex.quote(str(report.evidence_path))}{effort}")
-    page.line((f"exit {report.exit_code}", style), " · ".join(parts))
+    page.line((f"exit {report.exit_code}", style), " · ".join(parts), hang=2)
     for hint in hints if report.outcomes else ():
         page.line(hint, indent=2)
+
+
+def _size(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return ""
+    return f" ({size / 1e6:.0f} MB)" if size >= _LARGE else ""
 
 
 def write_plan(page: Page, plan: Plan) -> None:
@@ -239,5 +317,5 @@ def write_plan(page: Page, plan: Plan) -> None:
     least = plan.seconds_at_least
     time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
     if plan.seconds is not None:
-        time = f", {duration(plan.seconds)} at the server's pace"
+        time = f", {span(plan.seconds, PLAN_SPREAD * plan.seconds)} at the pace of its first answers"
     page.line(f"in all about {plan.requests} requests{time}")

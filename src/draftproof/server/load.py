@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import UsageError, install
 from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.slot import Models
@@ -77,7 +76,7 @@ def load_files(files: Files, defaults: Defaults = LLAMA_DEFAULTS, said: Callable
     except ImportError as error:
         raise UsageError(
             f"Models in GGUF files need libllama ({error}).",
-            f"Run: {sys.executable} -m pip install 'draftproof[serve]'",
+            install("serve"),
         ) from error
     told = said or (lambda _: None)
     served = replace(load_llama.load(files, told), defaults=defaults)

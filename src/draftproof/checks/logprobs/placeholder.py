@@ -12,6 +12,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import entries_in_place
 from draftproof.checks.drafting import (
+    RESTART,
     Drafting,
     Reports,
     drafted_places,
@@ -70,8 +71,8 @@ def _empty_lists(answers: Sequence[Completion]) -> Iterator[Finding]:
         later = [t for a in marked for t in drafted_places(a)]
         empty = [t for t in later if not t.alternatives]
         values = {t.logprob for t in empty}
-        value = f"logprob {values.copy().pop()}" if len(values) == 1 else f"{len(values)} different logprobs"
-        text = f"{len(empty)} of {len(later)} tokens after the first: {value}, no alternatives though asked ({route})"
+        value = f"logprob {values.copy().pop()}" if len(values) == 1 else f"one of {len(values)} different logprobs"
+        text = f"{route}: {len(empty)} of {len(later)} tokens after the first have {value} and no alternatives"
         yield Finding("PLACEHOLDER" if len(values) == 1 else "MISSING", text, tuple(a.exchange for a in marked))
 
 
@@ -137,7 +138,7 @@ CHECK = Check(
     name="logprobs/placeholder",
     claim="Every token's logprob is a measurement: it comes with alternatives when they were asked for.",
     blind_to="Wrong values that come with a list of alternatives (logprobs/rescored sees those).",
-    remedy="Run without speculation whatever needs logprobs, or re-score the tokens one by one.",
+    remedy=RESTART,
     aspects=("logprobs",),
     evidence=Evidence,
     collect=collect,

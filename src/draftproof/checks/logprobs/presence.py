@@ -102,6 +102,7 @@ CHECK = Check(
     claim="Every generated token has a logprob when one was asked for, whole or streamed, on every route.",
     blind_to="Whether the values are right.",
     remedy="Use a request form that returns one logprob per token: the table of logprobs/presence (-v) lists those tried.",
+    moot_after=("logprobs/placeholder", "logprobs/rescored"),
     aspects=("logprobs",),
     evidence=Evidence,
     collect=collect,

@@ -222,8 +222,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.NOT_APPLICABLE, f"logprobs of the prompt are refused: {answer.error}")
     if state == "IGNORED":
         text = (
-            f"not offered, without a word: none of the prompt's logprobs came, but {len(answer.tokens)} of generated tokens; "
-            "a client that sums them scores the wrong ones"
+            "the request for the prompt's logprobs is ignored, with no error: the answer has the logprobs of "
+            f"{len(answer.tokens)} generated tokens only, and a client that adds them up scores those"
         )
         return Judgement(Verdict.NOT_APPLICABLE, text, (Finding(state, text, (answer.exchange,)),))
     if state == "MISSING":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
-from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
+from draftproof.checks.drafting import RESTART, Reports, batches, drafting, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
@@ -171,8 +172,10 @@ def _explain(answers: Sequence[Rescored], limit: float) -> tuple[str, str]:
     """The code and the words for what the reported values really are."""
     later = [value for r in answers for _, value in _reported(r.tokens)]
     wrong = [s.token.logprob for s, e in _errors(answers) if abs(e) > limit]
-    if len(wrong) >= 2 and len(set(wrong)) == 1:
-        return "PLACEHOLDER", f"the wrong ones are all {wrong[0]}"
+    value, times = Counter(wrong).most_common(1)[0] if wrong else (None, 0)
+    if times >= 2 and 2 * times > len(wrong):
+        some = "all of them are" if times == len(wrong) else f"{times} of the {len(wrong)} are"
+        return "PLACEHOLDER", f"{some} {value}"
     fits = ((_median_gap(p for r in answers for p in pairs(r)), code, text) for code, text, pairs in EXPLANATIONS)
     gap, code, text = min(fits, key=lambda fit: fit[0])
     return (code, text) if later and gap <= limit else ("CORRUPT", "they fit no known pattern")
@@ -343,7 +346,7 @@ CHECK = Check(
     name="logprobs/rescored",
     claim="Each reported logprob equals the target's own value for that token, asked again alone.",
     blind_to="A fault that also spoils one-token requests, which are the reference here.",
-    remedy="Do not use logprobs of this server while it speculates; restart it without a draft for runs that need them.",
+    remedy=RESTART,
     aspects=("logprobs",),
     evidence=Evidence,
     collect=collect,

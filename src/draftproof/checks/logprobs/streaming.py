@@ -278,6 +278,7 @@ CHECK = Check(
     claim="A streamed answer has the same tokens, logprobs and alternatives as a whole one.",
     blind_to="Faults that both have alike; when the events come.",
     remedy="Do not take logprobs from streams of this server; take them from whole answers where logprobs/rescored passes.",
+    moot_after=("logprobs/placeholder", "logprobs/rescored"),
     aspects=("logprobs",),
     evidence=Evidence,
     collect=collect,

@@ -145,7 +145,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     bare = [t for p in probed for t in drafted_places(p.answer) if not t.alternatives]
     if bare:
         text = f"{len(bare)} tokens after the first have no values, so that nothing can be told of those"
-        return Judgement(Verdict.INCONCLUSIVE, text, tables=tables, missing="real values of drafted tokens")
+        return Judgement(
+            Verdict.INCONCLUSIVE, text, tables=tables, missing="logprobs of drafted tokens: repair those first"
+        )
     state = drafting(evidence.reports, [p.answer for p in probed])
     missing = why_inconclusive(state)
     if missing:

@@ -223,10 +223,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     missing = why_inconclusive(drafting(evidence.reports, list(_answers(evidence))))
     if missing:
         return undecided(missing, "a prompt that drafts")
-    rest = [f"no effect to be seen of {untold}"] if untold else []
+    rest = [f"not known of {untold}: no token here would change by it"] if untold else []
     rest += [f"refused: {', '.join(o.trial.name for o in named['REFUSED'])}"] if named["REFUSED"] else []
     told = sum(o.telling for o in named["OBEYED"])
-    summary = "; ".join([f"{obeyed} act after the first token too ({told} telling tokens)", *rest])
+    summary = "; ".join([f"{obeyed} act on tokens after the first too ({told} tokens show it)", *rest])
     return Judgement(Verdict.PASS, summary, measured=measured, tables=tables)
 
 

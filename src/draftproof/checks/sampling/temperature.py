@@ -292,7 +292,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
         return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
     confidence = f"at {100 * (1 - terms.pass_error):.4g}%"
-    text = f"{held.n} tokens after the first fit temperature {held.low:.2g} to {held.high:.2g} {confidence}, {HOT:g} was asked for"
+    text = (
+        f"{held.n} tokens after the first exclude temperatures below {held.low:.2g} and above {held.high:.2g} {confidence}, "
+        f"{HOT:g} was asked for"
+    )
     return say(Verdict.PASS, text)
 
 
@@ -343,9 +346,11 @@ def _other_law() -> Evidence:
 
 CHECK = Check(
     name="sampling/temperature",
-    claim="The temperature of a request acts on drafted tokens as it does on the first one.",
-    blind_to="Other temperatures; a fault at a small share of the tokens (see sampling/distribution).",
-    remedy="Do not sample from this server while it speculates: its text is less varied than asked for. Restart without a draft.",
+    claim="The temperature of a request reaches drafted tokens: a pass excludes half of it and less, and says what else.",
+    blind_to="A smaller deviation than the pass states; other temperatures; a fault at a small share of the tokens "
+    "(see sampling/distribution).",
+    remedy="Do not sample from this server while it speculates: its text is less varied than asked for. "
+    "Restart it without speculation.",
     aspects=("text",),
     evidence=Evidence,
     collect=collect,

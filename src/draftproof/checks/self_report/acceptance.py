@@ -47,6 +47,18 @@ RULES: Mapping[str, tuple[str, Acceptance]] = {
 }
 """By name: what it accepts on average, and its probability to have accepted a draft where the text has x."""
 
+IN_WORDS: Mapping[str, str] = {
+    "rejection sampling": "drafts are drawn and verified by rejection sampling",
+    "exact match with a drawn draft": "drafts are drawn and kept where the model draws the same token",
+    "draft's favourite, by exact match or by rejection sampling": (
+        "the draft's likeliest token is proposed and kept where the model draws it too"
+    ),
+    "drawn draft against the target's favourite": (
+        "drawn drafts are kept where they are the model's likeliest token (which is not exact)"
+    ),
+}
+"""Of every rule, how it goes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Count:

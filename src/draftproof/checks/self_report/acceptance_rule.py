@@ -13,7 +13,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states, without_drafts
 from draftproof.checks.sampling.laws import known_model
-from draftproof.checks.self_report.acceptance import RULES, Count, accepted
+from draftproof.checks.self_report.acceptance import IN_WORDS, RULES, Count, accepted
 from draftproof.core.ask import Completion
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
@@ -88,7 +88,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     measured = {"drafted": drafted, "accepted": number}
     named = [f for f in fits if f.exact] or [f for f in fits if abs(f.z) <= FITS]
     if len(named) == 1:
-        summary = f"{number} of {drafted} drafts accepted, as by {named[0].rule} ({RULES[named[0].rule][0]})"
+        summary = f"{number} of {drafted} drafted tokens were accepted, about as many as when {IN_WORDS[named[0].rule]}"
         finding = Finding("RULE", named[0].rule, tuple(a.exchange for a in counted)[:5])
         return Judgement(Verdict.PASS, summary, (finding,), (_statement(named[0], drafted),), measured, tables)
     if named:
