@@ -191,6 +191,26 @@ def test_pieces_of_characters_are_not_told_apart_by_text() -> None:
     assert Cached.of([Repeat(PARTLY, *known)]).largest == 0.25
 
 
+def test_tokens_are_told_by_id_where_there_is_one_and_else_by_text() -> None:
+    texts = listing((None, "a", -0.5), (None, "b", -1.0)), listing((None, "a", -0.5), (None, "b", -1.25))
+    ids = listing((0, "a", -0.5), (1, " ", -1.0), (2, " ", -2.0)), listing((0, "a", -0.5), (2, " ", -2.0), (1, " ", -1.0))
+    assert Cached.of([Repeat(PARTLY, *texts)]).largest == 0.25
+    assert Cached.of([Repeat(PARTLY, *ids)]).largest == 0.0
+
+
+def test_a_token_beyond_the_other_list_was_at_most_the_least_of_it() -> None:
+    """The first list has no place for token 4, which leads the second one."""
+    first = listing((2, "c", -1.0), (0, "a", -1.5), (1, "b", -2.0))
+    again = listing((4, "e", -1.25), (2, "c", -1.5), (0, "a", -1.75))
+    found = Cached.of([Repeat(PARTLY, first, again), Repeat(ELSEWHERE, first, first)])
+    assert found.largest == 0.75
+    assert found.tied
+    no_tie = listing((2, "c", -1.0), (0, "a", -1.5), (1, "b", -1.75))
+    not_its_top = listing((2, "c", -1.25), (4, "e", -1.5), (0, "a", -1.625), chosen=1)
+    found = Cached.of([Repeat(PARTLY, no_tie, not_its_top)])
+    assert (found.largest, found.tied) == (0.25, False)
+
+
 def test_a_token_is_compared_only_where_both_answers_have_its_values() -> None:
     drafted = made.answer([TokenRecord(0, "a", None, 0.0, ())])
     for pair in ((listing((0, "a", -0.5), (1, "b", -1.0)), drafted), (drafted, listing((0, "a", -0.5)))):

@@ -255,8 +255,7 @@ def first_difference(pair: Pair) -> Difference | None:
     place = difference(pair.on, pair.off)
     if place is None:
         return None
-    tokens = (pair.on.token_ids or ())[place : place + 1]
-    told = pair.off.tokens[place : place + 1]
+    tokens, told = (pair.on.token_ids or ())[place:], pair.off.tokens[place:]
     row = oracle_row(told[0], pair.off.exchange, None) if told and told[0].alternatives else None
     return Difference(pair, place, _gap(row, tokens[0]) if row and tokens else None)
 
