@@ -193,7 +193,10 @@ def test_pieces_of_characters_are_not_told_apart_by_text() -> None:
 
 def test_tokens_are_told_by_id_where_there_is_one_and_else_by_text() -> None:
     texts = listing((None, "a", -0.5), (None, "b", -1.0)), listing((None, "a", -0.5), (None, "b", -1.25))
-    ids = listing((0, "a", -0.5), (1, " ", -1.0), (2, " ", -2.0)), listing((0, "a", -0.5), (2, " ", -2.0), (1, " ", -1.0))
+    ids = (
+        listing((0, "a", -0.5), (1, " ", -1.0), (2, " ", -2.0)),
+        listing((0, "a", -0.5), (2, " ", -2.0), (1, " ", -1.0)),
+    )
     assert Cached.of([Repeat(PARTLY, *texts)]).largest == 0.25
     assert Cached.of([Repeat(PARTLY, *ids)]).largest == 0.0
 

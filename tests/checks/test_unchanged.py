@@ -278,7 +278,9 @@ def test_one_token_that_cannot_come_is_enough() -> None:
 def test_a_pass_needs_the_bound_that_is_asked_for_and_tells_it() -> None:
     judgement = judged(evidence())
     assert judgement.verdict is Verdict.PASS
-    assert "speculative=False changes nothing: 1 greedy answers equal, equal seeds give equal answers" in judgement.summary
+    assert (
+        "speculative=False changes nothing: 1 greedy answers equal, equal seeds give equal answers" in judgement.summary
+    )
     assert len(judgement.statements) == 2
     assert judgement.measured["drafted"] == 60 + 9
     found = bound(evidence(), Terms().pass_error)
@@ -307,6 +309,7 @@ def test_without_a_law_there_is_no_bound() -> None:
 def test_how_much_must_have_been_drafted(drafted: int, verdict: Verdict) -> None:
     judgement = judged(evidence(drafted=drafted, pairs=[pair(), pair(drafted=None)]))
     assert judgement.verdict is verdict
+    assert judgement.measured["drafted"] == drafted + 9
     assert judgement.more == 0
     none = judged(evidence(drafted=drafted, pairs=[pair(drafted=None)]))
     assert none.verdict is Verdict.INCONCLUSIVE

@@ -180,9 +180,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, seen.statements, seen.measured)
     stop = (*useless, 0) if useless else seen.open()
-    if stop or seen.bound is None:
-        text, missing, more = stop or ("", "", 0)
+    if stop:
+        text, missing, more = stop
         return Judgement(Verdict.INCONCLUSIVE, text, (), seen.statements, seen.measured, missing=missing, more=more)
+    assert seen.bound is not None  # else that is why none can be given
     how = "equal seeds give equal answers" if coupled(evidence) else "other answers to equal seeds, of the same law"
     text = (
         f"{evidence.switch}={evidence.value} changes nothing: {len(seen.pairs)} greedy answers equal, {how}, "
