@@ -146,8 +146,9 @@ def _listed(token: TokenRecord) -> dict[int | str, float]:
     """
     if not token.alternatives:
         return {}
-    entries = (e for e in (*token.alternatives, token) if e.id is not None or (e.text and "\ufffd" not in e.text))
-    return {_name(e): e.logprob for e in entries if e.logprob is not None and math.isfinite(e.logprob)}
+    entries: list[Alternative | TokenRecord] = [*token.alternatives, token]
+    known = (e for e in entries if e.id is not None or (e.text and "\ufffd" not in e.text))
+    return {_name(e): e.logprob for e in known if e.logprob is not None and math.isfinite(e.logprob)}
 
 
 def _name(entry: Alternative | TokenRecord) -> int | str:
