@@ -196,7 +196,7 @@ def test_speculating_llama_server_fails_and_says_why(suite: pytest.Pytester) -> 
     assert "AssertionError: 2 of 2 checks failed: llama_server" in told
     assert "FAIL logprobs/placeholder: " in told
     assert "    PLACEHOLDER (3 found, first in exchange " in told
-    assert "to do: Run without speculation whatever needs logprobs" in told
+    assert "to do: For runs that need logprobs, restart it without speculation" in told
     assert "evidence-1.jsonl.gz (seed 1); draftproof rejudge" in told
 
 

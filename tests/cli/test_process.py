@@ -39,6 +39,7 @@ chosen = tuple(CHECKS[name] for name in sys.argv.pop(1).split(","))
 for module in (draftproof.auditing, draftproof.cli.rejudge):
     module.all_checks = lambda: chosen
 draftproof.auditing.live.open_live = FakeTarget().open
+draftproof.auditing.require_listening = lambda url: None
 main()
 """
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from examples import audit_server
+from examples import audit_server, try_drafters
 from scripts.docs import ROOT
 from tests.docs.conftest import Servers
+from tests.server.loopback import serving
 
 from draftproof.core.verdict import Verdict
 from draftproof.countable.files import open_pair, write_pair
@@ -61,3 +62,12 @@ def test_the_tutorials_server_starts_and_stops(options: Sequence[str], tmp_path:
             assert answer.status == 200
         server.communicate("\n", timeout=20)
     assert server.returncode == 0
+
+
+def test_drafters_are_tried_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(context=256) as (_, server):
+        try_drafters.main(server.url, ["bcdbcdbcdbcd", "abc"])
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert set(lines) == set(try_drafters.DRAFTERS)
+    assert "speed 1.00  accepted 0 of 0" in lines["none"]
+    assert not lines["draft-simple"].endswith("of 0")

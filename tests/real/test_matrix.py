@@ -79,7 +79,11 @@ def test_every_mode_gets_its_verdicts(mode: str, pair: tuple[Path, Path], tmp_pa
 
 @pytest.mark.parametrize(
     ("mode", "rule"),
-    [("draft-simple", "p(argmax q)"), ("draft-simple, probabilistic", "1 - TV(p, q)"), ("ngram-mod", "")],
+    [
+        ("draft-simple", "the draft's likeliest token is proposed"),
+        ("draft-simple, probabilistic", "verified by rejection sampling"),
+        ("ngram-mod", ""),
+    ],
 )
 def test_the_rule_of_acceptance_is_told(mode: str, rule: str, pair: tuple[Path, Path], tmp_path: Path) -> None:
     report = audited(mode, pair, tmp_path, Effort.QUICK, ("self_report/acceptance_rule",))
