@@ -7,6 +7,7 @@ import pytest
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
 from draftproof.checks.randomness.history import AFTER, AGAIN, ANEW, Evidence, judge
+from draftproof.checks.randomness.partly import PARTLY
 from draftproof.checks.randomness.repeats import Repeat
 from draftproof.core.ask import Completion
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
@@ -67,6 +68,15 @@ def test_counts_of_all_repeats_are_added_up() -> None:
     )
     assert judgement.measured["drafts accepted before"] == "5 of 24"
     assert judgement.measured["drafts accepted after"] == "5 of 14"
+
+
+def test_what_a_cached_beginning_moves_is_shown_where_it_was_tried() -> None:
+    same = [Repeat(c, answer(), answer()) for c in (AGAIN, ANEW, AFTER)]
+    long = (Repeat(PARTLY, answer(GREEDY), answer(GREEDY, moved=0.01)),)
+    without, tried = (judge(Evidence(made.LIVE_ON, tuple(same), (), 0.0, cached), Terms()) for cached in ((), long))
+    assert [row[0] for row in without.tables[0].rows] == [AGAIN, ANEW, AFTER]
+    assert tried.tables[0].rows[-1][:4] == (PARTLY, 1, 0, 0)
+    assert tried.measured["logprob drift by a cached beginning (nat)"] == pytest.approx(0.01)
 
 
 def test_the_largest_drift_is_told_and_every_way_must_have_been_tried() -> None:

@@ -44,16 +44,21 @@ def test_a_token_that_top_k_excludes_is_impossible() -> None:
     ("third", "p"),
     [
         (0.29, 0.375),  # 0.03 nat behind the second: as likely as the second is
-        (0.2, 0.001),  # 0.4 nat behind: a slip of numerics, seldom
-        (0.1, 0.0),  # 1.1 nat behind: never
+        (0.3 * math.exp(-0.19), 0.375),
+        (0.3 * math.exp(-0.21), 0.001 / 1.001),  # a slip of numerics, seldom
+        (0.3 * math.exp(-0.99), 0.001 / 1.001),
+        (0.3 * math.exp(-1.01), 0.0),  # never
     ],
 )
 def test_which_of_two_near_tokens_top_k_keeps_is_a_matter_of_rounding(third: float, p: float) -> None:
     """A server without speculation drew a token 0.03 nat behind: other requests in the batch move a quantised model's values."""
     stream = Stream(made.PROMPT, Sampling(top_k=2), (), ())
     known = book(row(0.5, 0.3, third))
-    laws = known.laws(0, stream, [((), 2)])
-    assert laws.p[0, laws.x[0]] == pytest.approx(p, abs=2e-3 if p else 0)
+    laws = known.laws(0, stream, [((), 2), ((), 1)])
+    assert laws.p[0, laws.x[0]] == pytest.approx(p, rel=1e-9)
+    assert laws.p[0].sum() == pytest.approx(1.0)
+    assert laws.x[1] == (known.cells - 1 if p == 0.375 else 1), "and so is the second"
+    assert laws.x[0] == (known.cells - 1 if p else known.cells - 2)
     assert known.below(0, stream, (), 2) == f"{math.log(0.3 / third):.2f} nat below the last that top-k 2 keeps"
 
 
@@ -64,6 +69,77 @@ def test_cells_have_names() -> None:
     assert cells == ["'a'", "'b'", "excluded by top-k", "at the edge of top-k"]
     assert known.spell(0, stream, (), 2) == "'c'"
     assert known.spell(0, stream, (), 7) == "token id 7"
+
+
+def test_names_are_those_that_are_known() -> None:
+    """By the list, by the model's alphabet, by the names of a text's tokens, else by number."""
+    plain = Stream(made.PROMPT, NEUTRAL, (), ())
+    some = book(row(0.5, 0.3), row(0.4, 0.3, 0.2))
+    assert some.cells == 5, "two more than the longest list"
+    assert [some.name(0, plain, (), cell) for cell in (1, 2, 4)] == ["'b'", "any other", "any other"]
+    assert some.name(0, plain, (1,), 2) == "'c'"
+    assert some.name(0, plain, (7,), 1) == "token id 1", "no list is known there"
+    one = Stream(made.PROMPT, Sampling(top_k=1), (), ())
+    assert some.name(0, one, (), 4) == "at the edge of top-k"
+    whole = Stream(made.PROMPT, Sampling(top_k=3), (), ())
+    assert some.name(0, whole, (1,), 4) == "any other"
+    named = Stream("x", NEUTRAL, (), (), names=("b", "a", "z"))
+    assert some.spell(0, named, (), 2) == "'z'"
+    told = LawBook(None, [PrefixRow(0, (), complete(0.5, 0.3, 0.2))], 4, 1e-6)
+    assert [told.name(0, plain, (), cell) for cell in (1, 3)] == ["'b'", "token id 3"]
+    known = LawBook(next(iter(servable())), [], None, 1e-6)
+    assert [known.spell(0, plain, (), token) for token in (0, 1, 99)] == ["a", "b", "#99"]
+    assert known.name(0, plain, (), 1) == "b"
+
+
+def test_how_far_a_token_is_below_the_cut_is_told_where_the_list_has_the_cut() -> None:
+    some = book(row(0.5, 0.25, 0.125))
+
+    def below(top_k: int, token: int = 2, prefix: tuple[int, ...] = ()) -> str:
+        return some.below(0, Stream(made.PROMPT, Sampling(top_k=top_k), (), ()), prefix, token)
+
+    assert below(1) == "1.39 nat below the last that top-k 1 keeps"
+    assert below(3, 7) == "at least 0.00 nat below the last that top-k 3 keeps"
+    assert below(0) == below(4) == below(2, prefix=(5,)) == ""
+    named = Stream("x", Sampling(top_k=2), (), (), names=("a", "b", "c"))
+    assert some.below(0, named, (), 2) == ""
+
+
+def test_a_cut_to_one_token_leaves_one() -> None:
+    alone = Stream(made.PROMPT, Sampling(top_k=1), (), ())
+    laws = book(row(0.6, 0.3)).laws(0, alone, [((), 0), ((), 1), ((), 7)])
+    assert laws.usable.all()
+    assert laws.p[range(3), laws.x].tolist() == pytest.approx([1 / 1.001, 0.001 / 1.001, 0])
+    near = LawBook(None, [PrefixRow(0, (), complete(0.5, 0.495, 0.005))], 3, 1e-6)
+    assert not near.laws(0, alone, [((), 0)]).usable.any()
+
+
+@pytest.mark.parametrize(
+    ("apart", "noise", "usable"),
+    [(0.019, 1e-6, False), (0.021, 1e-6, True), (1.99, 0.1, False), (2.01, 0.1, True)],
+)
+def test_the_edge_is_clear_from_a_fiftieth_of_a_nat_or_twenty_times_the_noise_on(
+    apart: float, noise: float, usable: bool
+) -> None:
+    near = complete(0.5, 0.25, 0.25 * math.exp(-apart))
+    cut = Stream(made.PROMPT, Sampling(top_k=2), (), ())
+    assert LawBook(None, [PrefixRow(0, (), near)], 3, noise).laws(0, cut, [((), 0)]).usable.all() is np.bool_(usable)
+
+
+def test_what_the_draft_does_next_is_told_of_all_tokens_or_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes long, so it ends after so many contexts."""
+    monkeypatch.setattr("draftproof.checks.sampling.laws.LOOK_AHEAD", 2)
+    stream = Stream(made.PROMPT, NEUTRAL, (), ())
+    some = LawBook(next(iter(servable())), [], None, 1e-6)
+    assert some.laws(0, stream, [((), 2), ((3,), 1)]).next_top is not None
+    mixed = some.laws(0, stream, [((), 2), ((4,), 1)])
+    assert mixed.next_top is None
+    assert mixed.q is not None
+    assert some.laws(0, stream, [((), 2), ((3,), 1)]).next_top is not None
+
+
+def test_a_known_model_is_found_by_its_name() -> None:
+    assert [known_model(pair.name).name for pair in servable()] == [pair.name for pair in servable()]
 
 
 def test_of_a_cut_law_at_another_temperature_only_what_is_listed_counts() -> None:
@@ -99,6 +175,8 @@ def test_complete_rows_are_told_by_id_with_any_sampler() -> None:
     cut = Stream(made.PROMPT, Sampling(top_k=2), (), ())
     assert not told.laws(1, cut, [((), 0)]).usable.any(), "the edge is not clear"
     assert LawBook(None, rows, 4, 1e-6).laws(0, cut, [((), 0)]).usable.all()
+    uncut = Stream(made.PROMPT, Sampling(top_k=3), (), ())
+    assert LawBook(None, rows, 4, 1e-6).laws(0, uncut, [((), 0)]).usable.all(), "all that is listed is kept"
     assert not LawBook(None, rows, 4, 0.1).laws(0, cut, [((), 0)]).usable.any(), "nor is it with so much noise"
     assert not LawBook(None, rows, None, 1e-6).by_id
     assert not LawBook(None, [], 4, 1e-6).by_id

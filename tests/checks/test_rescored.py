@@ -96,6 +96,9 @@ def test_placeholders_are_named_from_two_of_one_value_on() -> None:
     assert named(0.0, 0.0) == ("PLACEHOLDER",)
     assert named(-0.1, -0.2) != ("PLACEHOLDER",)
     assert named(0.0) != ("PLACEHOLDER",)
+    assert named(0.0, 0.0, -0.1) == ("PLACEHOLDER",), "more than half of what is wrong"
+    assert named(0.0, 0.0, -0.1, -0.2) != ("PLACEHOLDER",)
+    assert named(0.0, 0.0, -0.1, -0.2, -0.3) != ("PLACEHOLDER",)
 
 
 def test_no_pattern_is_named_from_fewer_than_four_values() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
+from draftproof.checks.stopping.endings import Endings
 from draftproof.checks.stopping.stop_string import Evidence, Trial, judge
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Judgement, Verdict
@@ -51,6 +52,13 @@ def test_counts_lie_between_the_tokens_before_the_string_and_those_that_complete
 ) -> None:
     """Three tokens stand before `cd`, five complete it."""
     assert judged(trial("cd", "aba", entries=entries, ids=ids, usage=usage)).codes == codes
+
+
+def test_all_answers_that_were_looked_at_are_counted() -> None:
+    right, wrong = (trial("cd", "aba", entries=5, ids=5, usage=usage) for usage in (5, 6))
+    others = Endings((FREE, FREE, FREE))
+    judgement = judge(Evidence(made.LIVE_ON, (right,), (wrong,), endings=others), Terms())
+    assert judgement.summary.startswith("1 of 5 answers end in the wrong way: usage 6")
 
 
 def test_the_limits_are_shown() -> None:

@@ -12,6 +12,7 @@ from draftproof.checks.sampling.collecting import LEAST_DRAFTED
 from draftproof.checks.sampling.laws import PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
 from draftproof.checks.sampling.temperature import HOT, Evidence, judge
+from draftproof.client.coupling import MT19937, draws_of, predict
 from draftproof.core.law import Law
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import Sampling
@@ -209,3 +210,73 @@ def test_tokens_near_the_edge_of_top_k_are_left_out_and_the_others_keep_their_od
     stream = Stream(made.PROMPT, Sampling(temperature=HOT, top_k=3), (1, 2, 3, 4), samples)
     evidence = Evidence(made.LIVE_OFF, noise, "", (stream,), (PrefixRow(0, (0,), row),))
     assert judge(evidence, Terms()).measured["tokens"] == judged
+
+
+def replayable(tells: int, silent: int, wrong: int = 0) -> tuple[Stream, int]:
+    """Answers that are their seeds' own at temperature 2: `tells` of them would have another second token at 1, and `silent` ones
+    the same. Of both, `wrong` have a second token that neither gives. And how many are not the own draws at 1 after a first token
+    that is.
+    """
+    seeds = range(1000, 3000)
+    u = draws_of(seeds, 2)
+    hot, cold = (predict(np.broadcast_to(at(LAW, t), (2000, 2, 5)), u).tokens.tolist() for t in (HOT, HOT / 2))
+    same_first = [i for i in range(2000) if hot[i][0] == cold[i][0]]
+    chosen = [i for i in same_first if hot[i][1] != cold[i][1]][:tells]
+    chosen = [*[i for i in same_first if hot[i][1] == cold[i][1]][:silent], *chosen]
+    samples = [tuple(hot[i]) for i in chosen]
+    for n in range(wrong):
+        other = next(x for x in range(5) if x not in (hot[chosen[n]][1], cold[chosen[n]][1]))
+        samples[n] = (samples[n][0], other)
+    numbers = tuple(seeds[i] for i in chosen)
+    sampling = Sampling(temperature=HOT)
+    return Stream(made.PROMPT, sampling, numbers, tuple(samples), 400, 130), tells + min(wrong, silent)
+
+
+def by_seeds(some: Stream, *, noise: float = 0.5) -> Judgement:
+    """The noise is too large to read a temperature from what was drawn."""
+    rows = tuple(PrefixRow(0, p, row(LAW, 5)) for p in [(), *((a,) for a in range(5))])
+    return judge(Evidence(made.LIVE_ON, noise, "", (some,), rows, coupling=MT19937), Terms())
+
+
+@pytest.mark.parametrize(
+    ("tells", "n", "verdict"),
+    [
+        (10, 48, Verdict.PASS),
+        (9, 48, Verdict.INCONCLUSIVE),
+        (9, 200, Verdict.INCONCLUSIVE),
+        (10, 47, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_seeds_must_bound_it_and_ten_draws_tell_half_the_temperature_apart(
+    tells: int, n: int, verdict: Verdict
+) -> None:
+    """48 draws without a mismatch are the least that bound the total variation by .15."""
+    some, _ = replayable(tells, n - tells)
+    assert len(some.samples) == n
+    judgement = by_seeds(some)
+    assert judgement.verdict is verdict
+    if verdict is Verdict.PASS:
+        assert f"{n} tokens after the first are their seeds' own draws at temperature 2" in judgement.summary
+        assert judgement.summary.endswith(f"; {tells} of them would not be at 1")
+        assert judgement.statements[1].error_probability == Terms().pass_error / 2
+
+
+def test_mismatches_at_the_temperature_asked_for_do_not_count_as_apart() -> None:
+    some, colder = replayable(30, 270, wrong=5)
+    judgement = by_seeds(some)
+    assert judgement.verdict is Verdict.PASS
+    assert judgement.summary.endswith(f"; {colder - 5} of them would not be at 1")
+
+
+def test_draws_that_are_not_those_of_the_seeds_pass_nothing_by_them() -> None:
+    """Every fifth is not: too many to call the others replayed."""
+    some, _ = replayable(60, 240, wrong=60)
+    assert by_seeds(some).verdict is Verdict.INCONCLUSIVE
+    few, _ = replayable(10, 15)
+    assert by_seeds(few).verdict is Verdict.INCONCLUSIVE
+
+
+def test_one_row_is_enough_to_see_whether_rows_are_whole() -> None:
+    plain = stream(HOT)
+    some = Evidence(made.LIVE_ON, 1e-6, "", (plain,), (PrefixRow(0, (1,), row(LAW, 5)),), coupling=MT19937)
+    assert judge(some, Terms()).measured["tokens"] == sum(s[0] == 1 for s in plain.samples)

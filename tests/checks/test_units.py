@@ -90,17 +90,24 @@ def test_values_that_fit_as_without_noise_are_judged_where_noise_could_not_bring
     assert judged(of(Law.RAW, CUT, 0.019), noise=0.0715).verdict is Verdict.PASS
     assert judged(of(Law.RAW, CUT, 0.021), noise=0.0715).verdict is Verdict.INCONCLUSIVE
     assert judged(of(Law.RAW, CUT), noise=0.0725).verdict is Verdict.INCONCLUSIVE
+    near = Sampling(temperature=1.09)  # by up to .052 nat
+    assert judged(of(Law.RAW, near), noise=0.01).verdict is Verdict.PASS
+    assert judged(of(Law.RAW, near), noise=0.014).verdict is Verdict.INCONCLUSIVE
     mixed = probed(lambda n, token: value(Law.PROCESSED if n else Law.RAW, token, CUT), CUT)
     assert judged(mixed, noise=0.0715).codes == ("CLASS_MIX",)
 
 
-def beside_cut_rows(first: Law, later: Law, sampling: Sampling = WARM, error: float = 0.0) -> Judgement:
-    """Lists by the same law as their tokens; `error` of the fourth token's own value."""
+def beside_cut_rows(
+    first: Law, later: Law, sampling: Sampling = WARM, error: float = 0.0, *, ids: bool = True
+) -> Judgement:
+    """Lists by the same law as their tokens; `error` of the fourth token's own value. `ids`: whether tokens have any."""
     tokens = []
     for n in range(6):
         law, token = later if n else first, made.true_token(n % 2)
         listed = [replace(a, logprob=value(law, a.id or 0, sampling)) for a in token.alternatives or ()]
         own = value(law, n % 2, sampling) + error * (n == 3)
+        if not ids:
+            token, listed = replace(token, id=None), [replace(a, id=None) for a in listed]
         tokens.append(replace(token, logprob=own, alternatives=tuple(listed)))
     answer = made.answer(tokens, sampling=sampling, drafted=5, accepted=1)
     return judged(Probed(answer, tuple(Scored(t, row(3)) for t in tokens)))
@@ -113,6 +120,12 @@ def test_a_cut_row_tells_tempered_values_by_how_far_they_are_apart(sampling: Sam
         assert (judgement.verdict, judgement.tables[0].rows[0][1:]) == (Verdict.PASS, (law, law))
     assert beside_cut_rows(Law.RAW, Law.TEMPERED, sampling).codes == ("CLASS_MIX",)
     assert beside_cut_rows(Law.TEMPERED, Law.RAW, sampling).codes == ("CLASS_MIX",)
+
+
+def test_a_cut_row_tells_them_by_text_too() -> None:
+    judgement = beside_cut_rows(Law.TEMPERED, Law.TEMPERED, ids=False)
+    assert (judgement.verdict, judgement.tables[0].rows[0][1:]) == (Verdict.PASS, (Law.TEMPERED, Law.TEMPERED))
+    assert beside_cut_rows(Law.RAW, Law.TEMPERED, ids=False).codes == ("CLASS_MIX",)
 
 
 def test_what_fits_no_law_beside_a_cut_row_accuses_nobody() -> None:

@@ -85,6 +85,7 @@ def test_no_more_than_the_most_are_asked_for() -> None:
     assert still_missing(lambda n: 1 / n, 1, 1 / 128, most=127) is None
     assert still_missing(lambda n: 1 / n, 100, 1 / 128, most=127) is None
     assert still_missing(lambda n: 1 / n, 127, 1 / 128, most=100) is None
+    assert still_missing(lambda n: 1 / n, 40, 1 / 130, most=100) is None
 
 
 def test_samples_still_missing() -> None:

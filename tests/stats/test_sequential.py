@@ -165,6 +165,39 @@ def test_only_impossible_tokens_leave_the_evidence_where_it_was() -> None:
     assert len(process.impossible) == 1
 
 
+def test_the_evidence_beside_impossible_tokens_is_that_before_them() -> None:
+    sure, fair = [1.0, 0.0], [0.5, 0.5]
+    process, without = EProcess(2, False), EProcess(2, False)
+    log_e = process.observe_many([sure, fair, sure, sure, fair, sure], [1, 0, 1, 1, 0, 1])
+    one, two = without.observe_many([fair, fair], [0, 0])
+    assert log_e == pytest.approx([0, one, one, one, two, two], abs=1e-12)
+    assert process.tokens == 6
+    assert [i.token for i in process.impossible] == [1] * 4
+
+
+def test_the_best_moment_is_kept_and_is_never_below_the_start() -> None:
+    process = EProcess(5, True)
+    sound = feed(process, rows_from("rejection", 10, 1))
+    assert process.max_log_e == max(0.0, sound.max())
+    quiet = EProcess(2, False)
+    assert quiet.observe_many([[0.999, 0.001]] * 3, [0, 0, 0]).max() < 0.5
+    assert 0 <= quiet.max_log_e < 0.5
+    wrong = feed(process, rows_from("greedy", 10, 2))
+    best = process.max_log_e
+    assert best == wrong.max()
+    feed(process, rows_from("rejection", 10, 3))
+    assert process.max_log_e >= best
+
+
+def test_the_weights_of_all_explanations_add_to_one() -> None:
+    process = EProcess(5, True)
+    feed(process, rows_from("greedy", 3, 4))
+    every = process.leading(1000)
+    assert sum(leader.weight for leader in every) == pytest.approx(1)
+    assert process.leading() == every[:3]
+    assert [leader.weight for leader in every] == sorted((leader.weight for leader in every), reverse=True)
+
+
 def test_positions_point_at_the_fault() -> None:
     good, bad = rows_from("rejection", 60, 9), rows_from("greedy", 60, 9)
     lengths = np.array([len(c) for c in good.contexts])
@@ -224,6 +257,9 @@ def _two(p: Law) -> Law:
         ({"p": [[0.5, 0.6]], "x": [0], "q": [[0.5, 0.5]]}, "p must sum to 1"),
         ({"p": [[1.5, -0.5]], "x": [0], "q": [[0.5, 0.5]]}, "nonnegative"),
         ({"p": [[0.5, 0.5]], "x": [2], "q": [[0.5, 0.5]]}, "tokens must lie"),
+        ({"p": [[0.5, 0.5]], "x": [-1], "q": [[0.5, 0.5]]}, "tokens must lie"),
+        ({"p": [[0.5, 0.5]], "x": [0], "q": [[0.5, 0.4]]}, "q must sum to 1"),
+        ({"p": [[0.5, float("nan")]], "x": [0], "q": [[0.5, 0.5]]}, "finite"),
         ({"p": [[0.5, 0.5]], "x": [0], "q": [[0.5, 0.5]], "contexts": []}, "0 contexts for 1 tokens"),
     ],
 )

@@ -112,10 +112,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     findings = tuple(_departures(weighed, repeats_itself=not control.different))
     if cached.is_fault:
         text = f"{partly.PARTLY}, values move by up to {cached.largest:.2g} nat, more than rounding does"
-        findings = (
-            *findings,
-            Finding("DRIFT", text, (evidence.cached[0].first.exchange, evidence.cached[0].again.exchange)),
-        )
+        asked = dict.fromkeys(a.exchange for r in evidence.cached for a in (r.first, r.again))
+        findings = (*findings, Finding("DRIFT", text, tuple(asked)))
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, (), measured, tables)
     if control.different:
@@ -184,14 +182,21 @@ def requests(facts: Facts, effort: Effort) -> int:
     return 2 + 3 + 3 * ROUNDS[effort] + (5 if partly.applies(facts) else 0)
 
 
-def _answer(ids: Sequence[int], sampling: Sampling = NEUTRAL, accepted: int | None = 9, moved: float = 0) -> Completion:
-    tokens = [made.true_token(i) for i in ids]
+def _answer(
+    ids: Sequence[int],
+    sampling: Sampling = NEUTRAL,
+    accepted: int | None = 9,
+    moved: float = 0,
+    law: Sequence[float] = made.LAW,
+) -> Completion:
+    tokens = [made.true_token(i, law) for i in ids]
     tokens = [replace(t, logprob=(t.logprob or 0.0) - moved) for t in tokens]
     return made.answer(tokens, sampling=sampling, drafted=12 if accepted is not None else None, accepted=accepted)
 
 
 _IDS = tuple(n * n % 5 for n in range(20))
 _OTHER = (*_IDS[:6], *(0,) * 14)
+_TIE = (0.375, 0.375, 0.125, 0.0625, 0.0625)
 
 
 def _made(
@@ -210,12 +215,14 @@ def _made(
     return Evidence(made.LIVE_ON, tuple(repeats), (), noise)
 
 
-def _long(moved: float, again: float | None = None, ids: Sequence[int] = _IDS) -> Evidence:
+def _long(
+    moved: float, again: float | None = None, ids: Sequence[int] = _IDS, law: Sequence[float] = made.LAW
+) -> Evidence:
     """A cached beginning moves the tokens' values by `moved` nats, less of it by `again`; `ids`: the text that comes then."""
-    first = _answer(_IDS, GREEDY)
-    pairs = [Repeat(partly.PARTLY, first, _answer(ids, GREEDY, moved=moved))]
+    first = _answer(_IDS, GREEDY, law=law)
+    pairs = [Repeat(partly.PARTLY, first, _answer(ids, GREEDY, moved=moved, law=law))]
     if again is not None:
-        pairs.append(Repeat(partly.ELSEWHERE, first, _answer(ids, GREEDY, moved=again)))
+        pairs.append(Repeat(partly.ELSEWHERE, first, _answer(ids, GREEDY, moved=again, law=law)))
     return replace(_made(), cached=tuple(pairs))
 
 
@@ -255,8 +262,10 @@ CHECK = Check(
         ),
         Example("a cached beginning moves nothing", _long(0.0), Verdict.PASS),
         Example("a cached beginning moves values by rounding", _long(0.1, 0.0), Verdict.PASS),
-        Example("and greedy text", _long(0.1, 0.0, _OTHER), Verdict.PASS),
+        Example("and greedy text at a tie", _long(0.1, 0.0, _OTHER, _TIE), Verdict.PASS),
+        Example("and greedy text at no tie", _long(0.1, 0.0, _OTHER), Verdict.INCONCLUSIVE),
         Example("another text's cache", _long(2.0, 1.9), Verdict.FAIL, ("DRIFT",)),
+        Example("only with less of it cached", _long(0.1, 2.0), Verdict.FAIL, ("DRIFT",)),
         Example("both cached beginnings agree, and not with the prompt", _long(0.3, 0.299), Verdict.INCONCLUSIVE),
         Example("more than rounding was seen to do", _long(0.7, 0.1), Verdict.INCONCLUSIVE),
         Example("nothing came", Evidence(made.LIVE_ON, ()), Verdict.INCONCLUSIVE),

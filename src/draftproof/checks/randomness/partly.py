@@ -15,7 +15,7 @@ from draftproof.checks.randomness.repeats import SMALL_DRIFT, Repeat, compare, d
 from draftproof.core.ask import Ask, Prompt
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
-from draftproof.core.tokens import TokenRecord
+from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Cell
 
 PARTLY, ELSEWHERE = "a long prompt, its beginning from the cache", "less of its beginning from the cache"
@@ -56,12 +56,14 @@ def _beginning(prompt: Prompt, tokens: int) -> Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """`largest` and `rms` difference in nats between the values anew and those with a cached beginning, up to the first token that
-    differs; `noise`: RMS between the two cached beginnings, which a wrong cache leaves alone. None where there are no values.
+    """`largest` difference in nats between the values anew and those with either cached beginning, up to the first token that
+    differs; `rms` of those with the longer one; `noise`: RMS between the two beginnings, which a wrong cache leaves alone. None
+    where there are no values. `tied`: where a text parts, its two tokens were as near each other as values move.
     """
 
     n: int = 0
     parted: bool = False
+    tied: bool = True
     largest: float | None = None
     rms: float | None = None
     noise: float | None = None
@@ -72,25 +74,25 @@ class Cached:
         if PARTLY not in by:
             return cls()
         repeat = by[PARTLY]
-        moves = _moves(repeat)
         other = _moves(Repeat(ELSEWHERE, repeat.again, by[ELSEWHERE].again)) if ELSEWHERE in by else []
-        parted = any(difference(r.first, r.again) is not None for r in by.values())
-        return cls(1, parted, max(moves, default=None), _rms(moves), _rms(other))
+        parted = [r for r in by.values() if difference(r.first, r.again) is not None]
+        largest = max((move for r in by.values() for move in _moves(r)), default=None)
+        return cls(1, bool(parted), all(map(_tied, parted)), largest, _rms(_moves(repeat)), _rms(other))
 
     @property
     def moves(self) -> bool:
-        return self.parted or (self.largest or 0.0) > SMALL_DRIFT
+        return self.parted or (self.largest is not None and self.largest > SMALL_DRIFT)
 
     @property
     def is_fault(self) -> bool:
-        return (self.largest or 0.0) > FAULT
+        return self.largest is not None and self.largest > FAULT
 
     @property
     def unclear(self) -> bool:
         """Whether what moves may be more than rounding."""
         if not self.moves:
             return False
-        if self.largest is None or self.rms is None or self.noise is None:
+        if self.largest is None or self.rms is None or self.noise is None or not self.tied:
             return True
         return self.largest > ROUNDING or self.rms > max(LEAST, RATIO * self.noise)
 
@@ -124,12 +126,33 @@ def _moves(repeat: Repeat) -> list[float]:
     return found
 
 
-def _listed(token: TokenRecord) -> dict[tuple[int | None, str], float]:
-    """The values of a token and of its alternatives; {} for a placeholder, which has none."""
+def _tied(repeat: Repeat) -> bool:
+    """Whether the values of two answers that differ let the first token that differs be either: it leads the other by no more than
+    both moved. Not where one answer ends or has no values there.
+    """
+    place = difference(repeat.first, repeat.again)
+    tokens = [t for a in (repeat.first, repeat.again) for t in a.tokens[place : None if place is None else place + 1]]
+    lists = [_listed(token) for token in tokens]
+    if len(lists) < 2 or not all(lists):
+        return False
+    values = [[listed.get(_name(token), min(listed.values())) for token in tokens] for listed in lists]
+    return max(abs(one - other) for one, other in values) <= 2 * max(SMALL_DRIFT, *_moves(repeat))
+
+
+def _listed(token: TokenRecord) -> dict[int | str, float]:
+    """The values of a token and of its alternatives, by id or else by text; {} for a placeholder, which has none.
+
+    Without those that their text does not tell from others, as pieces of characters.
+    """
     if not token.alternatives:
         return {}
-    entries = [(a.id, a.text, a.logprob) for a in token.alternatives] + [(token.id, token.text, token.logprob)]
-    return {(i, text): x for i, text, x in entries if x is not None and math.isfinite(x)}
+    entries: list[Alternative | TokenRecord] = [*token.alternatives, token]
+    known = (e for e in entries if e.id is not None or (e.text and "\ufffd" not in e.text))
+    return {_name(e): e.logprob for e in known if e.logprob is not None and math.isfinite(e.logprob)}
+
+
+def _name(entry: Alternative | TokenRecord) -> int | str:
+    return entry.text if entry.id is None else entry.id
 
 
 def _rms(moves: Sequence[float]) -> float | None:

@@ -11,6 +11,7 @@ from draftproof.checks import common
 from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches, effective
 from draftproof.checks.prompts import is_small, ordinary, repeating
+from draftproof.checks.randomness.repeats import difference
 from draftproof.checks.sampling.assessment import Assessment, Bound
 from draftproof.checks.sampling.collecting import (
     ALPHA,
@@ -239,30 +240,27 @@ def assessed(evidence: Evidence, stream: Stream) -> Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token of a greedy answer that differs: `gap` nats lie between both tokens in the law told without speculation."""
+    """The first token of a greedy answer that differs: `gap` nats lie between both tokens in the law told without speculation.
+
+    None where that law is not told, or one of the answers ends there.
+    """
 
     pair: Pair
     position: int
-    gap: float
+    gap: float | None
 
 
 def first_difference(pair: Pair) -> Difference | None:
     """None where the answers are equal."""
-    on, off = pair.on.token_ids or (), pair.off.token_ids or ()
-    for n, (a, b) in enumerate(zip(on, off, strict=False)):
-        if a != b:
-            return Difference(pair, n, _gap(_row_at(pair.off, n), a))
-    return None
+    place = difference(pair.on, pair.off)
+    if place is None:
+        return None
+    tokens, told = (pair.on.token_ids or ())[place:], pair.off.tokens[place:]
+    row = oracle_row(told[0], pair.off.exchange, None) if told and told[0].alternatives else None
+    return Difference(pair, place, _gap(row, tokens[0]) if row and tokens else None)
 
 
-def _row_at(answer: Completion, n: int) -> OracleRow | None:
-    told = n < len(answer.tokens) and bool(answer.tokens[n].alternatives)
-    return oracle_row(answer.tokens[n], answer.exchange, None) if told else None
-
-
-def _gap(row: OracleRow | None, token: int) -> float:
-    if row is None:
-        return 0.0
+def _gap(row: OracleRow, token: int) -> float:
     value = row.logprobs[row.ids.index(token)] if token in row.ids else ceiling(row)
     return row.logprobs[0] - value
 

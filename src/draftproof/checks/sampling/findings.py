@@ -108,7 +108,7 @@ class Findings:
         state = drafting_in(self.evidence.reports, self.evidence.streams)
         drafted = sum(s.drafted for s in self.evidence.streams)
         stop = why_inconclusive(state)
-        if state is Drafting.SEEN and 0 < drafted < LEAST_DRAFTED:
+        if state is Drafting.SEEN and drafted < LEAST_DRAFTED:
             stop = f"only {drafted} tokens were drafted"
         if stop:
             return self._judgement(Verdict.INCONCLUSIVE, stop, missing="prompts that draft")
@@ -117,9 +117,9 @@ class Findings:
             text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
             text += self._out_of_time()
             missing = bound.missing(target)
-            more = math.ceil(missing * self.samples / bound.n) if bound.n else 0
+            more = math.ceil(missing * self.samples / bound.n)
             drawn = len(self.evidence.streams[0].samples) if bound.kind == "counts" else self.samples
-            enough = drawn * (bound.n + missing) / bound.n if bound.n else 0
+            enough = drawn * (bound.n + missing) / bound.n
             said = f"about {missing:,} more {unit} ({option(enough)})"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
         if bound.kind == "counts" and a.later.log_e >= SUSPECT:

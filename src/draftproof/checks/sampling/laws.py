@@ -161,7 +161,7 @@ class LawBook:
             return self.spell(number, stream, prefix, cell)
         if self.by_id:
             return repr(row.texts[row.ids.index(cell)]) if cell in row.ids else f"token id {cell}"
-        if cell < min(len(row.texts), self.cells - 2):
+        if cell < len(row.texts):
             return repr(row.texts[cell])
         cut = 0 < stream.sampling.top_k < len(row.ids)
         return "excluded by top-k" if cell == self.cells - 2 else "at the edge of top-k" if cut else "any other"
@@ -170,9 +170,11 @@ class LawBook:
         """A token of a sample, by its text where that is known."""
         if self.known is not None:
             return getattr(self.known, "alphabet", "")[token : token + 1] or f"#{token}"
+        if stream.names:
+            return repr(stream.names[token])
         row = self._rows.get((number, prefix))
-        if stream.names or (row is not None and token in row.ids):
-            return repr(stream.names[token] if stream.names or row is None else row.texts[row.ids.index(token)])
+        if row is not None and token in row.ids:
+            return repr(row.texts[row.ids.index(token)])
         return f"token id {token}"
 
     def below(self, number: int, stream: Stream, prefix: Prefix, token: int) -> str:

@@ -113,12 +113,12 @@ class _Seen:
 
     def faults(self) -> Iterator[Finding]:
         limit = math.log(2) - math.log(self.terms.alpha)
-        wrong = [d for d in self.different if d.gap > self.fault]
+        wrong = [(d.gap, d) for d in self.different if d.gap is not None and d.gap > self.fault]
         if wrong:
-            worst = max(wrong, key=lambda d: d.gap)
+            gap, worst = max(wrong, key=lambda found: found[0])
             text = f"{len(wrong)} of {len(self.pairs)} greedy answers change with speculation: "
-            text += f"token {worst.position + 1} by {worst.gap:.2f} nat"
-            yield Finding("CHANGED", text, tuple(x.exchange for d in wrong for x in (d.pair.on, d.pair.off)))
+            text += f"token {worst.position + 1} by {gap:.2f} nat"
+            yield Finding("CHANGED", text, tuple(x.exchange for _, d in wrong for x in (d.pair.on, d.pair.off)))
         if self.control.max_log_e >= limit or self.control.impossible:
             text = "even without speculation the tokens do not follow the law that the server tells with them"
             yield Finding("BASELINE", text)
@@ -141,7 +141,11 @@ class _Seen:
 
     def open(self) -> tuple[str, str, int] | None:
         """Why no pass can be given, what it would need, and how many samples more that is."""
-        if any(d.gap > self.tie for d in self.different):
+        gaps = [d.gap for d in self.different]
+        if None in gaps:
+            text = "greedy answers differ where one of them ends or has no logprobs"
+            return text, "greedy answers of one length, with logprobs", 0
+        if any(gap is not None and gap > self.tie for gap in gaps):
             return "greedy answers differ by more than noise and less than a fault", "less numerical noise", 0
         sampled = self.declined or self.on.drafted >= LEAST_DRAFTED
         if not any(drafts(p.on) for p in self.pairs) or not sampled:
@@ -176,9 +180,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, seen.statements, seen.measured)
     stop = (*useless, 0) if useless else seen.open()
-    if stop or seen.bound is None:
-        text, missing, more = stop or ("", "", 0)
+    if stop:
+        text, missing, more = stop
         return Judgement(Verdict.INCONCLUSIVE, text, (), seen.statements, seen.measured, missing=missing, more=more)
+    assert seen.bound is not None  # else that is why none can be given
     how = "equal seeds give equal answers" if coupled(evidence) else "other answers to equal seeds, of the same law"
     text = (
         f"{evidence.switch}={evidence.value} changes nothing: {len(seen.pairs)} greedy answers equal, {how}, "
@@ -279,6 +284,7 @@ CHECK = Check(
         Example("a near-tie", _made("equal", _pair(_SECOND, gap=1e-4)), Verdict.PASS),
         Example("noise that explains it", _made("equal", _pair(_SECOND, gap=0.6), noise=0.15), Verdict.PASS),
         Example("between noise and fault", _made("equal", _pair(_SECOND, gap=0.01)), Verdict.INCONCLUSIVE),
+        Example("a greedy answer that ends early", _made("equal", _pair(_IDS[:7])), Verdict.INCONCLUSIVE),
         Example("too few samples", _made(n=60), Verdict.INCONCLUSIVE),
         Example("nothing drafted", _made("equal", drafted=0), Verdict.INCONCLUSIVE),
         Example(
