@@ -73,6 +73,31 @@ def test_a_change_for_the_worse_names_the_last_good_moment_and_keeps_the_evidenc
     assert [p.name for p in tmp_path.glob("*.jsonl.gz")] == [Path(change.evidence).name]
 
 
+def test_watches_in_one_folder_leave_the_evidence_of_each_other_alone(tmp_path: Path) -> None:
+    kept = []
+    for name in ("a", "b"):
+        with State(tmp_path / name, URL, 1e-4) as state:
+            watch = Watch(AuditConfig(URL), state, folder=tmp_path, run=reporting([FAIL, PASS, Unreachable("Gone.")]))
+            kept.append([[c.evidence for c in watch.round().changes] for _ in range(3)])
+    files = {Path(evidence) for ((evidence,), _, _) in kept}
+    assert files == set(tmp_path.glob("*.jsonl.gz"))
+    assert len(files) == 2
+    assert [later for _, *later in kept] == [[[""], [""]]] * 2
+
+
+def test_what_a_killed_round_left_is_neither_taken_away_nor_shown_as_evidence(
+    watching: Callable[..., Watch], tmp_path: Path
+) -> None:
+    watch = watching([Unreachable("Gone."), FAIL])
+    left = [tmp_path / f"draftproof-watch-{watch.state.id}-00000{number}.jsonl.gz" for number in (1, 2)]
+    for file in left:
+        file.write_text("cut off")
+    gone, failed = watch.round(), watch.round()
+    assert [file.read_text() for file in left] == ["cut off"] * 2
+    assert [c.evidence for c in gone.changes] == [""]
+    assert {Path(c.evidence).read_text() for c in failed.changes if c.alert} == {"evidence"}
+
+
 def test_what_is_undecided_changes_nothing(watching: Callable[..., Watch]) -> None:
     watch = watching([FAIL, OPEN, FAIL, PASS])
     ended = [watch.round() for _ in range(4)]

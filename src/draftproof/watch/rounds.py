@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 from draftproof.auditing import AuditConfig, Report, audit
@@ -75,7 +76,7 @@ class Watch:
     def round(self) -> Ended:
         """One audit, remembered. The evidence is kept where a verdict changed for the worse."""
         number, at = self.state.rounds + 1, datetime.now(UTC).isoformat(timespec="seconds")
-        evidence = self.folder / f"draftproof-watch-{number:06}.jsonl.gz"
+        evidence = self._fresh(number)
         alpha = alpha_at(number, self.config.alpha / 2)
         config = replace(self.config, checks=self.config.checks or LIGHT, alpha=alpha, seed=None, out=evidence)
         began, trouble, requests, verdict = time.monotonic(), "", 0, Verdict.INCONCLUSIVE
@@ -106,6 +107,12 @@ class Watch:
         made = Round(number, at, verdict, requests, time.monotonic() - began, alpha, kept)
         self.state.add(made, standing, wealth)
         return Ended(made, changes, standing, wealth, trouble)
+
+    def _fresh(self, number: int) -> Path:
+        """A name that no other watch takes, and no file has: a round that was killed may have left one."""
+        stem = f"draftproof-watch-{self.state.id}-{number:06}"
+        names = chain([stem], (f"{stem}-{again}" for again in count(2)))
+        return next(path for name in names if not (path := self.folder / f"{name}.jsonl.gz").exists())
 
     def _compared(
         self, found: list[tuple[str, Verdict, str, tuple[str, ...]]], at: str

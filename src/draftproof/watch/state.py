@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from draftproof.core.verdict import Verdict
 
 _SCHEMA = """
 create table if not exists watched (url text not null, alpha real not null, log_wealth real);
+create table if not exists identity (id text not null);
 create table if not exists rounds (
     number integer primary key, started_at text not null, verdict text not null, requests integer not null,
     elapsed_s real not null, alpha real not null, evidence text not null);
@@ -62,6 +64,8 @@ class State:
             known = self._db.execute("select url, alpha from watched").fetchone()
             if known is None:
                 self._db.execute("insert into watched values (?, ?, null)", (url, alpha))
+            if self._db.execute("select id from identity").fetchone() is None:
+                self._db.execute("insert into identity values (?)", (secrets.token_hex(4),))
             self._db.execute("commit")
         if known is not None and known != (url, alpha):
             self.close()
@@ -73,6 +77,11 @@ class State:
     def rounds(self) -> int:
         """Made so far, over all starts."""
         return int(self._db.execute("select coalesce(max(number), 0) from rounds").fetchone()[0])
+
+    @property
+    def id(self) -> str:
+        """Eight hexadecimal digits that tell this watch from every other one."""
+        return str(self._db.execute("select id from identity").fetchone()[0])
 
     @property
     def requests(self) -> int:
