@@ -14,9 +14,9 @@ from tests.fakes import FACTS, URL
 from draftproof.auditing import AuditConfig, Outcome, Report
 from draftproof.auditing.plan import Plan
 from draftproof.checks.check import Terms
-from draftproof.core.errors import Unreachable, UsageError
+from draftproof.core.errors import Busy, EvidenceLost, InstrumentError, Unreachable, UsageError
 from draftproof.core.verdict import Judgement, Verdict
-from draftproof.watch.rounds import GATHERED, REACHABLE, RunAudit, Watch, paced
+from draftproof.watch.rounds import GATHERED, REACHABLE, RunAudit, Watch, paced, rest_after
 from draftproof.watch.state import State
 
 CHECK = "logprobs/placeholder"
@@ -123,11 +123,39 @@ def test_a_server_that_is_gone_is_a_change_and_the_watch_goes_on(watching: Calla
 
 
 def test_trouble_of_our_own_accuses_nobody(watching: Callable[..., Watch]) -> None:
-    watch = watching([PASS, UsageError("Another audit is at work.", "")])
+    watch = watching([PASS, Busy("Another audit is at work.", "")])
     watch.round()
     ended = watch.round()
     assert not ended.changes
     assert ended.trouble
+
+
+@pytest.mark.parametrize("error", [UsageError("No check is called so."), InstrumentError("It broke.")])
+def test_what_no_waiting_cures_ends_the_watch(watching: Callable[..., Watch], error: Exception) -> None:
+    watch = watching([PASS, error])
+    watch.round()
+    with pytest.raises(type(error)):
+        watch.round()
+    assert watch.state.rounds == 1
+
+
+def test_rounds_without_an_audit_spend_no_alpha(watching: Callable[..., Watch]) -> None:
+    sound = watching([PASS, PASS], log_e=0.5)
+    asked: list[float] = []
+    run = reporting([Unreachable("Gone."), PASS, EvidenceLost("Full."), Busy("Busy."), PASS], log_e=0.5)
+
+    def noting(config: AuditConfig) -> Report:
+        asked.append(config.alpha)
+        return run(config)
+
+    with State(Path(sound.folder / "other"), URL, 1e-4) as state:
+        watch = Watch(sound.config, state, folder=sound.folder, run=noting)
+        ended = [watch.round() for _ in range(5)]
+    other = [sound.round() for _ in range(2)]
+    first, second = (e.made.alpha for e in other)
+    assert asked == [first, first, second, second, second]
+    assert [e.made.alpha for e in ended] == [0, first, 0, 0, second]
+    assert ended[-1].log_wealth == other[-1].log_wealth
 
 
 def test_evidence_gathers_over_rounds_none_of_which_decides(watching: Callable[..., Watch]) -> None:
@@ -160,6 +188,29 @@ def test_rounds_keep_to_the_budget_of_requests(watching: Callable[..., Watch]) -
         if ended.made.number == 4:
             stop.set()
     assert time.monotonic() - began >= 0.3
+
+
+class Resting(threading.Event):
+    """Notes how long a rest would have been."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rests: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.rests.append(timeout)
+        return self.is_set()
+
+
+def test_rounds_without_an_audit_come_seldom_and_a_return_ends_that(watching: Callable[..., Watch]) -> None:
+    """Whatever the budget of requests allows."""
+    gone, stop = Unreachable("Gone."), Resting()
+    for ended in paced(watching([gone] * 6 + [PASS, gone]), 1e9, stop):
+        if ended.made.number == 8:
+            stop.set()
+    assert stop.rests == [30, 60, 120, 240, 300, 300, 0, 30]
+    assert rest_after(10**6) == 300
 
 
 def test_metrics_tell_what_stands(watching: Callable[..., Watch]) -> None:

@@ -6,17 +6,19 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from draftproof.auditing import AuditConfig
+from draftproof.auditing import AuditConfig, all_checks
+from draftproof.auditing.config import select
 from draftproof.core.errors import UsageError, install
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
-from draftproof.watch.rounds import LIGHT, Change, Ended, Watch, paced
+from draftproof.watch.rounds import LATEST_S, LIGHT, SOONEST_S, Change, Ended, Watch, paced
 from draftproof.watch.state import State
 
 _EPILOG = f"""\b
@@ -27,6 +29,9 @@ Examples:
 
 A round asks {", ".join(LIGHT)}, unless --checks says otherwise. Standard output has one line of JSON per change of a verdict; it
 names the last moment that was good and the first that was bad. The watch goes on when it is started again with the same --state."""
+
+_SELDOM = 12
+"""Every so many rounds without an audit are told in a line: about once an hour."""
 
 
 @click.command(epilog=_EPILOG, context_settings={"auto_envvar_prefix": "DRAFTPROOF", "show_default": True})
@@ -89,55 +94,71 @@ def watch(
     """Audit the server at URL lightly, again and again, and tell when a verdict changes."""
     chosen = tuple(name for part in checks for name in part.split(",") if name.strip())
     config = AuditConfig(url, Effort(effort), alpha, chosen, api_key_env=api_key_env, timeout=timeout)
+    select(all_checks(), chosen)  # a name that is none is told now, and leaves no state behind
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    page = Page(sys.stderr)
-    failing, made = False, 0
-    with State(state_file, url, alpha) as state:
-        observe, end = _metrics(metrics_host, metrics_port)
-        try:
-            page.line(
-                f"watching {url}: round {state.rounds + 1}, {per_hour:g} requests per hour, state in {state_file}"
-            )
-            for ended in paced(Watch(config, state, folder=folder), per_hour, stop):
-                observe(ended)
-                _tell(page, ended)
-                failing = any(s.verdict == "fail" for s in ended.standing.values())
-                made += 1
-                if made == rounds:
-                    break
-        finally:
-            end()
-    return 1 if failing else 0
+    page, failing, audited = Page(sys.stderr), False, False
+    with _metrics(metrics_host, metrics_port) as observe, State(state_file, url, alpha) as state:
+        page.line(f"watching {url}: round {state.rounds + 1}, {per_hour:g} requests per hour, state in {state_file}")
+        teller = _Teller(url, page)
+        for made, ended in enumerate(paced(Watch(config, state, folder=folder), per_hour, stop), 1):
+            observe(ended)
+            teller.tell(ended)
+            failing = any(s.verdict == "fail" for s in ended.standing.values())
+            audited |= not ended.trouble
+            if made == rounds:
+                break
+    return 1 if failing else 0 if audited else 3
 
 
-def _metrics(host: str, port: int | None) -> tuple[Callable[[Ended], None], Callable[[], None]]:
+@contextmanager
+def _metrics(host: str, port: int | None) -> Iterator[Callable[[Ended], None]]:
+    """What takes note of a round. Raises UsageError where metrics cannot be served."""
     if port is None:
-        return (lambda _ended: None), (lambda: None)
+        yield lambda _ended: None
+        return
     try:
         from draftproof.watch.metrics import Metrics
     except ImportError as error:
         raise UsageError("Metrics need the package prometheus-client.", install("watch")) from error
     metrics = Metrics()
-    return metrics.add, metrics.serve(host, port)
+    end = metrics.serve(host, port)
+    try:
+        yield metrics.add
+    finally:
+        end()
 
 
-def _tell(page: Page, ended: Ended) -> None:
-    made = ended.made
-    said = ended.trouble or f"{made.verdict}, {made.requests} requests, {made.elapsed_s:.1f} s"
-    page.line(f"{made.started_at}  round {made.number}: {said}")
-    for change in ended.changes:
-        sys.stdout.write(json.dumps({"change": _plain(change)}) + "\n")
+class _Teller:
+    """Each change as JSON on standard output; for people each audit too, and trouble where it begins and seldom after that."""
+
+    def __init__(self, url: str, page: Page) -> None:
+        self._url, self._page = url, page
+        self._trouble, self._failed = "", 0
+
+    def tell(self, ended: Ended) -> None:
+        made, known = ended.made, self._trouble
+        self._trouble, self._failed = ended.trouble, self._failed + 1 if ended.trouble else 0
+        stamp = f"{made.started_at}  round {made.number}: "
+        if not ended.trouble:
+            self._page.line(f"{stamp}{made.verdict}, {made.requests} requests, {made.elapsed_s:.1f} s")
+        elif ended.trouble != known:
+            self._page.line(f"{stamp}{ended.trouble}")
+            self._page.line(f"tried again after {SOONEST_S:g} s, later after up to {LATEST_S:g} s", indent=2)
+        elif self._failed % _SELDOM == 0:
+            self._page.line(f"{stamp}no audit, {self._failed} rounds in a row")
+        for change in ended.changes:
+            self._tell_change(change)
+
+    def _tell_change(self, change: Change) -> None:
+        told = {"url": self._url, **asdict(change), "alert": change.alert}
+        sys.stdout.write(json.dumps({"change": told}) + "\n")
         sys.stdout.flush()
         style = "bold red" if change.alert else "green"
         since = f", last seen good at {change.last_good}" if change.alert and change.last_good else ""
-        page.line(
+        self._page.line(
             (f"{change.name}: {change.before or 'unknown'} -> {change.after}", style),
             f"{since}: {change.summary}",
             indent=2,
         )
-
-
-def _plain(change: Change) -> dict[str, object]:
-    return {**asdict(change), "alert": change.alert}

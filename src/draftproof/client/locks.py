@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from draftproof.core.errors import UsageError
+from draftproof.core.errors import Busy
 
 if sys.platform == "win32":
 
@@ -36,7 +36,7 @@ else:
 
 @contextlib.contextmanager
 def one_audit_of(url: str) -> Iterator[None]:
-    """Holds the server at `url` for one audit on this machine. Raises UsageError when another one is at work there."""
+    """Holds the server at `url` for one audit on this machine. Raises Busy when another one is at work there."""
     path = Path(tempfile.gettempdir()) / f"draftproof-{hashlib.sha256(_server(url).encode()).hexdigest()[:16]}.lock"
     try:
         file = path.open("a+", encoding="utf-8")
@@ -47,7 +47,7 @@ def one_audit_of(url: str) -> Iterator[None]:
         if not lock(file):
             file.seek(0)
             pid = file.read(20).strip()
-            raise UsageError(
+            raise Busy(
                 f"Another audit of {url} is at work on this machine{f' (process {pid})' if pid else ''}.",
                 "Wait for it to end: two audits at once would disturb each other's counters, caches and timing.",
             )

@@ -2,7 +2,8 @@
 
     DraftproofError
     ├── UsageError        the caller asked for something that cannot be (exit 2)
-    │   └── EvidenceError an evidence file that cannot be read as such (exit 2)
+    │   ├── EvidenceError an evidence file that cannot be read as such (exit 2)
+    │   └── Busy          another audit of the server is at work on this machine (exit 2)
     ├── TargetError       the server under test is at fault (exit 3: nothing certain can be said)
     │   ├── NoNumber      a field holds what JSON or float64 has no number for (exit 3)
     │   └── Unreachable   no answer at all (exit 4)
@@ -44,6 +45,10 @@ class UsageError(DraftproofError):
 
 class EvidenceError(UsageError):
     pass
+
+
+class Busy(UsageError):
+    """It passes by itself."""
 
 
 class TargetError(DraftproofError):

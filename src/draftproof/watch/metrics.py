@@ -26,7 +26,7 @@ class Metrics:
             ["check"],
             registry=self.registry,
         )
-        self._rounds = Counter("draftproof_rounds", "Audits made.", registry=self.registry)
+        self._rounds = Counter("draftproof_rounds", "Rounds made, with an audit or without.", registry=self.registry)
         self._requests = Counter("draftproof_requests", "Requests sent to the server.", registry=self.registry)
         self._changes = Counter("draftproof_changes", "Changes of a verdict.", ["check", "to"], registry=self.registry)
         self._failed = Counter(

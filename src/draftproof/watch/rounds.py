@@ -13,7 +13,7 @@ from pathlib import Path
 
 from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.auditing.outcome import Outcome
-from draftproof.core.errors import DraftproofError, TargetError
+from draftproof.core.errors import Busy, EvidenceLost, TargetError
 from draftproof.core.verdict import Verdict
 from draftproof.stats.forever import accumulated, alpha_at
 from draftproof.watch.state import Round, Standing, State
@@ -30,6 +30,13 @@ LIGHT = (
 
 REACHABLE, GATHERED = "reachable", "sampling over all rounds"
 """What is watched besides the checks: whether the server answers, and the evidence that no single round would show."""
+
+SOONEST_S, LATEST_S = 30.0, 300.0
+"""Rest after a round without an audit: it cost the server nothing, so that a budget of requests alone would let rounds
+follow on one another without end. It doubles from the one to the other, as what was not over soon may take long."""
+
+_PASSING = (TargetError, EvidenceLost, Busy)
+"""What may be over by the next round. Anything else would be the same in every one."""
 
 _DECISIVE = {Verdict.PASS, Verdict.FAIL}
 _LOG_E = "log e-value"
@@ -66,7 +73,7 @@ class Ended:
 
 
 class Watch:
-    """Audits one server in rounds. Half of the configuration's alpha is spread over the rounds, each of which has less of it than
+    """Audits one server in rounds. Half of the configuration's alpha is spread over the audits, each of which has less of it than
     the one before; the other half is for the evidence that gathers over all of them. So the watch may go on for ever.
     """
 
@@ -74,10 +81,14 @@ class Watch:
         self.config, self.state, self.folder, self._run = config, state, folder, run
 
     def round(self) -> Ended:
-        """One audit, remembered. The evidence is kept where a verdict changed for the worse."""
+        """One audit, remembered. The evidence is kept where a verdict changed for the worse.
+
+        Raises UsageError and InstrumentError for what no waiting cures.
+        """
         number, at = self.state.rounds + 1, datetime.now(UTC).isoformat(timespec="seconds")
         evidence = self._fresh(number)
-        alpha = alpha_at(number, self.config.alpha / 2)
+        look = self.state.audits + 1  # a round without an audit decided nothing, so that it spends no alpha
+        alpha = alpha_at(look, self.config.alpha / 2)
         config = replace(self.config, checks=self.config.checks or LIGHT, alpha=alpha, seed=None, out=evidence)
         began, trouble, requests, verdict = time.monotonic(), "", 0, Verdict.INCONCLUSIVE
         outcomes: tuple[Outcome, ...] = ()
@@ -87,16 +98,16 @@ class Watch:
             report = self._run(config)
             outcomes, requests, verdict = report.outcomes, report.requests, report.verdict
             found = [(REACHABLE, Verdict.PASS, "the server answers", ())]
-        except DraftproofError as error:
-            trouble = f"{error.message} {error.remedy}".strip()
+        except _PASSING as error:
+            trouble, alpha = f"{error.message} {error.remedy}".strip(), 0.0
             gone = isinstance(error, TargetError)  # anything else is our own trouble, such as another audit at work
             found = [(REACHABLE, Verdict.FAIL, trouble, ("NO_ANSWER",))] if gone else []
         found += [(o.check, o.judgement.verdict, o.judgement.summary, o.judgement.codes) for o in outcomes]
         log_e = _log_e(outcomes)
         if log_e is not None:
-            wealth = accumulated(wealth, log_e, number)
+            wealth = accumulated(wealth, log_e, look)
             refuted = wealth >= -math.log(self.config.alpha / 2)
-            told = f"evidence against the target's law over {number} rounds: exp({wealth:.1f}) to 1"
+            told = f"evidence against the target's law over {look} rounds: exp({wealth:.1f}) to 1"
             found.append((GATHERED, Verdict.FAIL if refuted else Verdict.PASS, told, ("BIASED",) if refuted else ()))
         standing, changes = self._compared(found, at)
         keep = any(c.alert for c in changes) and evidence.exists()
@@ -139,10 +150,19 @@ def _log_e(outcomes: tuple[Outcome, ...]) -> float | None:
 
 
 def paced(watch: Watch, per_hour: float, stop: threading.Event) -> Iterator[Ended]:
-    """Rounds until `stop`, each followed by as long a rest as its requests are worth at `per_hour`. By a clock that cannot jump."""
+    """Rounds until `stop`, each followed by as long a rest as its requests are worth at `per_hour`, and by a longer one while
+    there is nothing to audit. By a clock that cannot jump.
+    """
+    failed = 0
     while not stop.is_set():
         began = time.monotonic()
         ended = watch.round()
         yield ended
+        failed = failed + 1 if ended.trouble else 0
         pause = max(ended.made.requests, 1) * 3600 / per_hour - (time.monotonic() - began)
-        stop.wait(max(pause, 0.0))
+        stop.wait(max(pause, rest_after(failed)))
+
+
+def rest_after(failed: int) -> float:
+    """Seconds to rest at least, after so many rounds in a row without an audit."""
+    return min(SOONEST_S * 2.0 ** min(failed - 1, 10), LATEST_S) if failed else 0.0

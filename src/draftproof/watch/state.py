@@ -38,7 +38,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One audit that came to an end. `evidence` is the file that was kept of it ("" = none)."""
+    """One round that came to an end. `alpha` is 0 where there was no audit; `evidence` is the file that was kept ("" = none)."""
 
     number: int
     started_at: str
@@ -77,6 +77,11 @@ class State:
     def rounds(self) -> int:
         """Made so far, over all starts."""
         return int(self._db.execute("select coalesce(max(number), 0) from rounds").fetchone()[0])
+
+    @property
+    def audits(self) -> int:
+        """Rounds in which there was an audit, over all starts."""
+        return int(self._db.execute("select count(*) from rounds where alpha > 0").fetchone()[0])
 
     @property
     def id(self) -> str:
