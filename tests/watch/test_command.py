@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +29,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The command on audits that end like this, without rests between them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(draftproof.watch.rounds, "rest_after", lambda _failed: 0.0)
-    monkeypatch.setattr(draftproof.cli.watch.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
 
     def invoke(*args: str, ends: list[Verdict | Exception]) -> Result:
         monkeypatch.setattr(draftproof.cli.watch, "Watch", partial(Watch, run=reporting(ends)))
