@@ -13,8 +13,9 @@ from tests.fakes import FACTS, URL
 
 from draftproof.auditing import AuditConfig, Outcome, Report
 from draftproof.auditing.plan import Plan
+from draftproof.auditing.target import kept_in
 from draftproof.checks.check import Terms
-from draftproof.core.errors import Busy, EvidenceLost, InstrumentError, Unreachable, UsageError
+from draftproof.core.errors import Busy, EvidenceLost, InstrumentError, TargetError, Unreachable, UsageError
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.watch.rounds import GATHERED, REACHABLE, RunAudit, Watch, paced, rest_after
 from draftproof.watch.state import State
@@ -137,6 +138,20 @@ def test_what_no_waiting_cures_ends_the_watch(watching: Callable[..., Watch], er
     with pytest.raises(type(error)):
         watch.round()
     assert watch.state.rounds == 1
+
+
+def test_trouble_names_no_file_that_is_taken_away(watching: Callable[..., Watch]) -> None:
+    def run(config: AuditConfig) -> Report:
+        assert config.out is not None
+        config.out.write_text("evidence")
+        raise TargetError("No JSON.", f"Look at it. {kept_in(config.out)}")
+
+    watch = watching()
+    watch = Watch(watch.config, watch.state, folder=watch.folder, run=run)
+    first, second = watch.round(), watch.round()
+    assert [Path(c.evidence).exists() for c in first.changes] == [True]
+    assert first.trouble == second.trouble == "No JSON. Look at it."
+    assert len(list(watch.folder.glob("*.jsonl.gz"))) == 1
 
 
 def test_rounds_without_an_audit_spend_no_alpha(watching: Callable[..., Watch]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from draftproof.auditing.config import AuditConfig
 from draftproof.auditing.resume import Earlier, require_same_server
+from draftproof.auditing.target import kept_in
 from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
 from draftproof.client.facts import connect
 from draftproof.client.http import Budget, Limits
@@ -125,7 +126,7 @@ def _open(config: AuditConfig, path: Path | None, earlier: Earlier | None) -> It
                 target.close()
                 sink.withdraw()
             elif isinstance(error, TargetError):
-                error.remedy = f"{error.remedy} What was exchanged is in {path}.".strip()
+                error.remedy = f"{error.remedy} {kept_in(sink.path)}".strip()
         raise
     finally:
         with suppress(EvidenceError):  # told already by the record that failed first

@@ -48,3 +48,8 @@ class OpenTarget(Protocol):
     def __call__(self, config: AuditConfig, *, save: bool) -> AbstractContextManager[Target]:
         """The target, with an evidence file when `save`. Raises UsageError when that cannot be written."""
         ...
+
+
+def kept_in(path: Path) -> str:
+    """What a TargetError that ends an audit says of the evidence."""
+    return f"What was exchanged is in {path}."

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.auditing.outcome import Outcome
+from draftproof.auditing.target import kept_in
 from draftproof.core.errors import Busy, EvidenceLost, TargetError
 from draftproof.core.verdict import Verdict
 from draftproof.stats.forever import accumulated, alpha_at
@@ -99,7 +100,8 @@ class Watch:
             outcomes, requests, verdict = report.outcomes, report.requests, report.verdict
             found = [(REACHABLE, Verdict.PASS, "the server answers", ())]
         except _PASSING as error:
-            trouble, alpha = f"{error.message} {error.remedy}".strip(), 0.0
+            # Where the evidence is worth keeping, the change names it.
+            trouble, alpha = str(error).replace(kept_in(evidence), "").strip(), 0.0
             gone = isinstance(error, TargetError)  # anything else is our own trouble, such as another audit at work
             found = [(REACHABLE, Verdict.FAIL, trouble, ("NO_ANSWER",))] if gone else []
         found += [(o.check, o.judgement.verdict, o.judgement.summary, o.judgement.codes) for o in outcomes]
