@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from draftproof.liars import company, descriptions, parameters, placeholders, prompts, rules, stopping, streams, values
+from draftproof.liars import descriptions, parameters, placeholders, prompts, rules, stopping, streams, values
 from draftproof.liars.liar import Liar
 from draftproof.liars.prose import in_prose
 from draftproof.liars.vllm_words import vllm
@@ -64,7 +64,6 @@ FAMILY: tuple[Liar, ...] = (
     _in_vllm(rules.FAMILY, "lenient", "vllm-ascend/issues/7807", model=_letters),
     _in_vllm(parameters.FAMILY, "temperature-ignored", "vllm/pull/10198"),
     _in_vllm(parameters.FAMILY, "min-p-ignored", "vllm/issues/42744"),
-    _in_vllm(company.FAMILY, "neighbours-seed", "vllm/issues/9441"),
     _in_vllm(stopping.FAMILY, "stop-late", "vllm/pull/47616"),
     _in_vllm(descriptions.FAMILY, "metrics-of-their-own", "vllm/issues/42508"),
     _in_vllm(descriptions.FAMILY, "bypass-logprobs", "vllm/issues/34497"),
