@@ -9,6 +9,7 @@ from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, UNDECIDED, URL, FakeTarge
 
 from draftproof.auditing import AuditConfig, Baseline, Expectation, Report, all_checks, all_comparisons, audit
 from draftproof.auditing.baseline import read_baseline
+from draftproof.auditing.outcome import UNDECIDED as OPEN
 from draftproof.auditing.outcome import Accepted, Answer
 from draftproof.auditing.rejudge import rejudge
 from draftproof.checks.check import AnyCheck, Terms
@@ -116,7 +117,9 @@ def test_update_keeps_reasons_and_what_was_not_decided_and_drops_what_is_stale()
     undecided = Accepted("sampling/undecided", "BIASED", "seen once")
     old = Baseline((KNOWN, Accepted("logprobs/sound", "MISSING"), undecided), TODAY)
     report = run(checks=(SOUND, FAULTY, UNDECIDED))
-    assert old.updated(report.outcomes).entries == (KNOWN, undecided)
+    still_open = Accepted("sampling/undecided", OPEN)
+    assert old.updated(report.outcomes).entries == (KNOWN, still_open, undecided)
+    assert old.updated(report.outcomes).updated(report.outcomes).entries == (KNOWN, still_open, undecided)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +150,15 @@ def test_file_that_is_no_baseline_is_wrong_usage(tmp_path: Path, text: str, mess
 def test_missing_file_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_baseline(tmp_path / "none.toml", NAMES)
+
+
+def test_what_a_check_leaves_open_may_be_accepted_and_is_never_stale() -> None:
+    """A fault that is accepted may keep another check from deciding."""
+    entry = Accepted("sampling/undecided", OPEN)
+    opened = run(checks=(SOUND, UNDECIDED)).outcomes
+    assert Baseline((), TODAY).weigh(opened).verdicts == (Verdict.PASS, Verdict.INCONCLUSIVE)
+    weighed = Baseline((entry,), TODAY).weigh(opened)
+    assert weighed.verdicts == (Verdict.PASS, Verdict.PASS)
+    assert weighed.accepted == (entry,)
+    decided = Baseline((Accepted("logprobs/sound", OPEN),), TODAY).weigh(opened)
+    assert (decided.accepted, decided.stale) == ((), ())

@@ -12,9 +12,9 @@ from draftproof.checks import examples as made
 from draftproof.checks.sampling.assessment import Assessment, Bound, option
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import UNSEEDED, Stream
-from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.coupling import MT19937, draws_of, predict, predict_for
 from draftproof.core.probe import OracleRow
-from draftproof.core.sampling import NEUTRAL
+from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Statement
 from draftproof.stats.equivalence import mean_tv_upper
 
@@ -155,3 +155,26 @@ def test_how_many_more_values_a_bound_takes() -> None:
     assert missing(0.2, 100, "counts", 0.05) == 1500
     assert missing(0.05, 100, "counts", 0.05) == 1, "one at the least"
     assert missing(0.2, 0, "counts", 0.05) == 0
+
+
+def test_what_is_new_in_a_later_condition_is_seen_where_an_earlier_one_has_nothing_new() -> None:
+    one, other = own(5), own(9, seed=5000)
+    found = assessment(streams=2)
+    found.observe([stream(one), stream(other[:2], seed=5000)])
+    found.observe([stream(one), stream(other, seed=5000)])
+    assert replayed(found) == (14, 0, 28, 0)
+
+
+def test_draws_are_replayed_in_the_order_of_candidates_that_the_samplers_lead_to() -> None:
+    """Top-k sorts the tokens of a law by id; cells of a list are sorted as they are."""
+    law = (0.1, 0.5, 0.15, 0.25)
+    row = OracleRow((0, 1, 2, 3), tuple("abcd"), tuple(map(math.log, law)), 2, complete=True)
+    seeds = range(1000, 1040)
+    u = draws_of(seeds, 1)[:, 0]
+    cut = Sampling(top_k=3)
+    kept = np.broadcast_to(np.array((0.0, 0.5, 0.15, 0.25)) / 0.9, (40, 4))
+    drawn, unsorted = predict_for(cut, kept, u).tokens.tolist(), predict(kept, u).tokens.tolist()
+    assert drawn != unsorted
+    found = Assessment(LawBook(None, [PrefixRow(0, (), row)], 4, 1e-6), MT19937)
+    found.observe([Stream(made.PROMPT, cut, tuple(seeds), tuple((x,) for x in drawn))])
+    assert replayed(found) == (40, 0, 0, 0)

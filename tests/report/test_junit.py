@@ -62,6 +62,7 @@ def test_accepted_failure_is_skipped_with_its_reason() -> None:
         ((SOUND, FAULTY), ()),
         ((SOUND, FAULTY), (ACCEPTED,)),
         ((SOUND, UNDECIDED), ()),
+        ((SOUND, UNDECIDED), (Accepted("sampling/undecided", "INCONCLUSIVE"),)),
         ((SOUND, BROKEN), ()),
         ((SOUND, FAULTY), (ACCEPTED, Accepted("logprobs/sound", "MISSING"))),
     ],

@@ -100,6 +100,17 @@ def test_streams_are_separate_audits() -> None:
         np.testing.assert_allclose(together[streams == stream], alone, atol=1e-9)
 
 
+def test_chunks_and_streams_of_one_token_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_from("greedy", 4, 3)
+    three, each = np.arange(len(rows)) % 3, np.arange(len(rows))
+    whole = parallel_log_e(replace(rows, streams=three), draft_known=True)
+    monkeypatch.setattr("draftproof.stats.sequential._CHUNK", 7)
+    np.testing.assert_allclose(parallel_log_e(replace(rows, streams=three), draft_known=True), whole, atol=1e-9)
+    alone = parallel_log_e(replace(rows, streams=each), draft_known=True)
+    firsts = [feed(EProcess(5, True), select(rows, each == 0))[0], feed(EProcess(5, True), select(rows, each == 9))[0]]
+    np.testing.assert_allclose(alone[[0, 9]], firsts, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "name", ["draft_top", "greedy", "rank_residual", "draft_top_rank_residual", "no_residual", "temperature_0.5"]
 )
@@ -173,6 +184,7 @@ def test_the_evidence_beside_impossible_tokens_is_that_before_them() -> None:
     assert log_e == pytest.approx([0, one, one, one, two, two], abs=1e-12)
     assert process.tokens == 6
     assert [i.token for i in process.impossible] == [1] * 4
+    assert EProcess(2, False).observe_many([fair, sure], [0, 1]) == pytest.approx([one, one], abs=1e-12)
 
 
 def test_the_best_moment_is_kept_and_is_never_below_the_start() -> None:
@@ -195,6 +207,7 @@ def test_the_weights_of_all_explanations_add_to_one() -> None:
     every = process.leading(1000)
     assert sum(leader.weight for leader in every) == pytest.approx(1)
     assert process.leading() == every[:3]
+    assert all(leader.share > 0 for leader in every)
     assert [leader.weight for leader in every] == sorted((leader.weight for leader in every), reverse=True)
 
 
@@ -224,6 +237,16 @@ def test_share_bounds_of_a_sound_server() -> None:
     assert bounds["greedy"] < 0.1
     assert bounds["draft_top"] < bounds["no_residual"] < bounds["lenient_ratio_0.95"]
     assert bounds["short_drafts_dropped_0.45"] == 1  # nothing was known of the draft after each token
+
+
+def test_noise_makes_share_bounds_larger() -> None:
+    rows = rows_from("rejection", 100, 10)
+    clean, noisy = EProcess(5, True), EProcess(5, True, 0.05)
+    for process in (clean, noisy):
+        feed(process, rows)
+    without, guarded = clean.share_bounds(0.001), noisy.share_bounds(0.001)
+    assert all(guarded[name] >= without[name] for name in without)
+    assert guarded["greedy"] > 1.05 * without["greedy"]
 
 
 def test_share_bounds_cover_the_share_that_was_there() -> None:

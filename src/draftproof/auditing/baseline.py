@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from draftproof.auditing.outcome import Accepted, Outcome
+from draftproof.auditing.outcome import UNDECIDED, Accepted, Outcome, acceptable
 from draftproof.core.errors import UsageError
 from draftproof.core.verdict import Verdict
 
@@ -21,6 +21,7 @@ _ENTRY = (
 _HEAD = """\
 # Findings that `draftproof check --baseline` accepts: they do not fail the audit. Say why, and until when:
 # reason = "...", expires = 2027-01-31
+# The code INCONCLUSIVE accepts that a check could not decide: take it out where you want to know.
 """
 _DECIDED = {Verdict.PASS, Verdict.FAIL, Verdict.NOT_APPLICABLE}
 
@@ -51,7 +52,9 @@ class Baseline:
     today: date = field(default_factory=_today)
 
     def weigh(self, outcomes: Iterable[Outcome]) -> Weighed:
-        """A check that was not run, not decided or broke leaves its entries as they are: neither found nor stale."""
+        """A check that was not run, not decided or broke leaves its entries as they are: neither found nor stale. An entry for
+        one that is not decided is never stale, for that may be chance.
+        """
         verdicts: list[Verdict] = []
         found: list[Accepted] = []
         expired: list[str] = []
@@ -61,14 +64,14 @@ class Baseline:
             by_check.setdefault(entry.check, []).append(entry)
         for outcome in outcomes:
             judgement = outcome.judgement
-            codes = set(judgement.codes) if judgement.verdict is Verdict.FAIL else set()
+            codes = acceptable(judgement)
             entries = by_check.get(outcome.check, [])
             valid = [e for e in entries if e.code in codes and not self._is_over(e)]
             found += valid
             over = [e for e in entries if self._is_over(e) and e.code in codes]
             expired += [f"accepted until {e.expires} only, and still found: {e.name}" for e in over]
             if judgement.verdict in _DECIDED:
-                stale += [_stale(e) for e in entries if e.code not in codes]
+                stale += [_stale(e) for e in entries if e.code not in codes and e.code != UNDECIDED]
             whole = bool(codes) and codes == {e.code for e in valid}
             verdicts.append(Verdict.PASS if whole else judgement.verdict)
         return Weighed(tuple(verdicts), tuple(found), tuple(expired), tuple(stale))
@@ -77,7 +80,7 @@ class Baseline:
         return entry.expires is not None and entry.expires < self.today
 
     def updated(self, outcomes: Iterable[Outcome]) -> Baseline:
-        """All that these outcomes fail for; entries that stood here keep reason and date, stale ones are left out."""
+        """All that these outcomes fail for or leave open; entries that stood here keep reason and date, stale ones are left out."""
         outcomes = tuple(outcomes)
         known = {(e.check, e.code): e for e in self.entries}
         decided = {o.check for o in outcomes if o.judgement.verdict in _DECIDED}
@@ -85,10 +88,10 @@ class Baseline:
         failed = [
             known.get((o.check, code), Accepted(o.check, code))
             for o in outcomes
-            if o.judgement.verdict is Verdict.FAIL
-            for code in o.judgement.codes
+            for code in dict.fromkeys((*o.judgement.codes, UNDECIDED))
+            if code in acceptable(o.judgement)
         ]
-        return Baseline((*failed, *kept), self.today)
+        return Baseline((*failed, *(e for e in kept if e not in failed)), self.today)
 
     def toml(self) -> str:
         """The file that `read_baseline` reads."""

@@ -174,10 +174,20 @@ class Report:
         return any((entry.check, entry.code) == (check, code) for entry in self.accepted)
 
     def counts(self, outcome: Outcome) -> bool:
-        """Whether an outcome counts as it is: False for a failure all of whose findings are accepted."""
-        codes = outcome.judgement.codes
-        failed = outcome.judgement.verdict is Verdict.FAIL
-        return not (failed and codes and all(self.is_accepted(outcome.check, code) for code in codes))
+        """Whether an outcome counts as it is: False where all that a baseline may accept of it is accepted."""
+        codes = acceptable(outcome.judgement)
+        return not (codes and all(self.is_accepted(outcome.check, code) for code in codes))
+
+
+UNDECIDED = "INCONCLUSIVE"
+"""The code by which a baseline accepts that a check decides nothing, for instance because of a fault that it accepts too."""
+
+
+def acceptable(judgement: Judgement) -> frozenset[str]:
+    """The codes that a baseline must accept for a judgement not to count: of all its findings where it failed."""
+    if judgement.verdict is Verdict.INCONCLUSIVE:
+        return frozenset({UNDECIDED})
+    return frozenset(judgement.codes) if judgement.verdict is Verdict.FAIL else frozenset()
 
 
 def exit_code(

@@ -89,11 +89,11 @@ def _result(outcome: Outcome, report: Report) -> FinalResult | None:
             return None
         case Verdict.NOT_APPLICABLE:
             return Skipped(summary, "not_applicable")
-        case Verdict.FAIL if report.counts(outcome):
-            result: FinalResult = Failure(summary, ", ".join(judgement.codes))
-        case Verdict.FAIL:
+        case Verdict.FAIL | Verdict.INCONCLUSIVE if not report.counts(outcome):
             entries = [told_of(e) for e in report.accepted if e.check == outcome.check]
             return Skipped(clean(f"accepted: {'; '.join(entries)}"), "accepted")
+        case Verdict.FAIL:
+            result: FinalResult = Failure(summary, ", ".join(judgement.codes))
         case _:
             result = Error(summary, judgement.verdict.value)
     missing = [f"To decide: {judgement.missing}"] if judgement.missing else []
