@@ -149,7 +149,10 @@ class Weather:
                 while line := reader.readline().decode().strip():
                     name, _, value = line.partition(":")
                     headers[name.strip().lower()] = value.strip()
-                body = reader.read(int(headers.get("content-length", "0")))
+                length = int(headers.get("content-length", "0"))
+                body = reader.read(length)
+                if len(body) < length:  # the client went away
+                    break
                 request = Request(head[0], head[1], headers, body)
                 self.requests.append(request)
                 if not self.spoil(request, connection):
