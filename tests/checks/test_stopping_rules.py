@@ -24,11 +24,17 @@ def probe(samples: int | None = None) -> Probe:
     return cast("Probe", FakeProbe(lambda: None, samples=samples))
 
 
-@pytest.mark.parametrize("took_s", [0.01, 1.0, DUE_S / 4])
+@pytest.mark.parametrize("took_s", [0.01, 1.0, DUE_S / 20])
 def test_as_long_as_there_is_time_the_number_alone_decides(took_s: float) -> None:
     assert next_batch(64, 0, took_s, QUICK, coupled=True) == Batch(64)
-    assert next_batch(64, 0, took_s, QUICK, coupled=False) == Batch(192)
+    assert next_batch(64, 0, took_s, QUICK, coupled=False) == Batch(960)
     assert next_batch(1024, 0, took_s, QUICK, coupled=False) == Batch(512)
+
+
+def test_a_slow_server_is_asked_for_what_it_can_answer_in_time() -> None:
+    assert next_batch(64, 0, DUE_S / 5, QUICK, coupled=False) == Batch(256)
+    assert next_batch(64, 0, DUE_S / 2, QUICK, coupled=False) == Batch(64)
+    assert next_batch(64, 0, 0.6 * DUE_S, QUICK, coupled=False) == Batch(0)
 
 
 def test_what_the_bound_lacks_is_drawn_though_the_time_is_up_where_that_is_little() -> None:

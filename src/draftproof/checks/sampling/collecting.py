@@ -20,9 +20,9 @@ from draftproof.core.probe import MANY_ROWS, Effort, OracleRow, Probe
 
 FIRST_BATCH = 64
 DOUBLING = 512
-"""Up to here the samples double with each batch, or where only counts can decide, become four times as many; then they grow by a
-half, so that no audit goes far beyond what it needs.
-"""
+"""Up to here the samples double with each batch; then they grow by a half, so that no audit goes far beyond what it needs."""
+BY_COUNTS = 1024
+"""Where only counts can decide, the second batch brings as many as the bound of a quick audit takes on a model of eight letters."""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
@@ -119,7 +119,8 @@ def next_batch(total: int, lacking: int, took_s: float, effort: Effort, *, coupl
     least = total // 2 if total >= DOUBLING else total
     in_time, with_grace = (int(total * (x * SECONDS[effort] / took_s - 1)) for x in (1, GRACE))
     if in_time >= least:
-        return Batch(least if coupled or total >= DOUBLING else min(3 * total, in_time))
+        by_counts = min(max(total, BY_COUNTS - total), in_time)
+        return Batch(least if coupled or total >= DOUBLING else by_counts)
     last = math.ceil(SPARE * lacking)
     return Batch(last, first_only=True) if 0 < last <= with_grace else Batch(0)
 

@@ -67,10 +67,11 @@ def working(probe: Probe) -> tuple[str, Scalar] | None:
 
 
 def _spellings(probe: Probe, ask: Ask) -> list[Trial]:
-    """Every spelling in one request; each alone where that is refused, stops the drafting, or shows in the claims."""
-    answer = _together(probe, ask)
-    claimed = dict(answer.claims).keys() & dict(SPELLINGS).keys()
-    if answer.ok and drafts(answer) and not claimed:
+    """Every spelling in one request; each alone where that is refused, stops the drafting, or changes what the answer says."""
+    answer, plain = _together(probe, ask), probe.once([ask])[0]
+    known = dict(SPELLINGS).keys()
+    told, told_before = ({name: v for name, v in a.claims if name in known} for a in (answer, plain))
+    if answer.ok and drafts(answer) and told == told_before:
         return [Trial(field, value, answer) for field, value in SPELLINGS]
     return _tried(probe, ask, SPELLINGS)
 
