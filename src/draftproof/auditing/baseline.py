@@ -64,7 +64,7 @@ class Baseline:
             by_check.setdefault(entry.check, []).append(entry)
         for outcome in outcomes:
             judgement = outcome.judgement
-            codes = acceptable(judgement)
+            codes = set(acceptable(judgement))
             entries = by_check.get(outcome.check, [])
             valid = [e for e in entries if e.code in codes and not self._is_over(e)]
             found += valid
@@ -86,10 +86,7 @@ class Baseline:
         decided = {o.check for o in outcomes if o.judgement.verdict in _DECIDED}
         kept = [e for e in self.entries if e.check not in decided]
         failed = [
-            known.get((o.check, code), Accepted(o.check, code))
-            for o in outcomes
-            for code in dict.fromkeys((*o.judgement.codes, UNDECIDED))
-            if code in acceptable(o.judgement)
+            known.get((o.check, code), Accepted(o.check, code)) for o in outcomes for code in acceptable(o.judgement)
         ]
         return Baseline((*failed, *(e for e in kept if e not in failed)), self.today)
 

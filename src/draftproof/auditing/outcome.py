@@ -183,11 +183,11 @@ UNDECIDED = "INCONCLUSIVE"
 """The code by which a baseline accepts that a check decides nothing, for instance because of a fault that it accepts too."""
 
 
-def acceptable(judgement: Judgement) -> frozenset[str]:
+def acceptable(judgement: Judgement) -> tuple[str, ...]:
     """The codes that a baseline must accept for a judgement not to count: of all its findings where it failed."""
     if judgement.verdict is Verdict.INCONCLUSIVE:
-        return frozenset({UNDECIDED})
-    return frozenset(judgement.codes) if judgement.verdict is Verdict.FAIL else frozenset()
+        return (UNDECIDED,)
+    return judgement.codes if judgement.verdict is Verdict.FAIL else ()
 
 
 def exit_code(

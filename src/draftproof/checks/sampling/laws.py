@@ -78,7 +78,7 @@ class LawBook:
         complete = bool(rows) and all(r.row.complete for r in rows)
         self.by_id = known is not None or (complete and vocabulary is not None)
         self.noise = noise if self.by_id else max(noise, LEAST_NOISE)
-        self.edge = max(EDGE, EDGE_NOISE * self.noise)
+        self.edge = edge_of(self.noise)
         widest = max((len(r.row.ids) for r in rows), default=1)
         self.cells = known.vocabulary if known else vocabulary if self.by_id and vocabulary else widest + 2
         self._p: dict[tuple[int, Prefix], Law | None] = {}
@@ -137,7 +137,7 @@ class LawBook:
             return shape(logits, (), sampling)
         p = np.zeros(self.cells)
         if 0 < sampling.top_k < len(listed):
-            clear = self._clear(row, sampling)
+            clear = kept_for_sure(row.logprobs, sampling.top_k, self.edge)
             drawn = shape(listed, (), sampling)
             p[:clear] = drawn[:clear]
             p[-1] = max(drawn[clear:].sum(), SLIP)
@@ -148,11 +148,6 @@ class LawBook:
             return None
         normalised: Law = p / p.sum()
         return normalised
-
-    def _clear(self, row: OracleRow, sampling: Sampling) -> int:
-        """How many tokens of a row top-k keeps without doubt. Those near its edge, in or out, share the last cell."""
-        first_out = row.logprobs[sampling.top_k]
-        return sum(x >= first_out + self.edge for x in row.logprobs[: sampling.top_k])
 
     def name(self, number: int, stream: Stream, prefix: Prefix, cell: int) -> str:
         """The token, or the tokens, of a cell after a prefix, in words."""
@@ -201,11 +196,23 @@ class LawBook:
         top_k = stream.sampling.top_k
         if not 0 < top_k < len(listed):
             return at if at < len(listed) else self.cells - 1
-        if at < self._clear(row, stream.sampling):
+        if at < kept_for_sure(row.logprobs, top_k, self.edge):
             return at
         least = row.logprobs[top_k - 1] - max(self.edge, SLIP_EDGE)
         value = row.logprobs[at] if at < len(listed) else ceiling(row)
         return self.cells - 1 if value >= least else self.cells - 2
+
+
+def edge_of(noise: float) -> float:
+    """How near two tokens must be, in nats, for rounding to decide which of them top-k keeps. noise: RMS, in nats."""
+    return max(EDGE, EDGE_NOISE * noise)
+
+
+def kept_for_sure(logprobs: Sequence[float], top_k: int, edge: float) -> int:
+    """How many tokens top-k keeps without doubt: those that are `edge` above the first that it drops. logprobs: best first, more
+    than top_k.
+    """
+    return sum(x >= logprobs[top_k] + edge for x in logprobs[:top_k])
 
 
 def _is_close(logprobs: Law, top_k: int, edge: float) -> bool:

@@ -16,7 +16,7 @@ from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
-from draftproof.checks.sampling.laws import EDGE, EDGE_NOISE, LawBook, PrefixRow, known_model
+from draftproof.checks.sampling.laws import LawBook, PrefixRow, edge_of, kept_for_sure, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
 from draftproof.checks.sampling.thermometer import Reading, read
 from draftproof.client.coupling import MT19937, draws_of, predict
@@ -125,7 +125,7 @@ class _Laws:
     def __init__(self, evidence: Evidence, known: KnownModel | None) -> None:
         self._evidence = evidence
         self._known = known
-        self._edge = max(EDGE, EDGE_NOISE * evidence.noise)
+        self._edge = edge_of(evidence.noise)
         self._by_prefix = {(r.stream, r.prefix): r.row for r in evidence.rows}
 
     def reading(self, *, later: bool, error: float, drafted: bool = False) -> Reading:
@@ -194,7 +194,7 @@ class _Laws:
             return len(row.ids) if row.complete else 0
         if len(row.ids) <= top_k:
             return 0
-        return sum(x >= row.logprobs[top_k] + self._edge for x in row.logprobs[:top_k])
+        return kept_for_sure(row.logprobs, top_k, self._edge)
 
 
 def _replayed(evidence: Evidence, known: KnownModel | None, error: float) -> tuple[Statement, int] | None:
