@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from draftproof.core.errors import UsageError
 from draftproof.server.errors import Refusal
-from draftproof.server.schema import Message
+from draftproof.server.schema import Conversation, Message
 from draftproof.server.vocabulary import Vocabulary
 
 PLAIN = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
@@ -38,17 +38,26 @@ class ChatTemplate:
             raise UsageError(f"The chat template is broken: {error}.", "Name another with --chat-template.") from error
 
     def render(
-        self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None, *, opening: bool = True
+        self,
+        messages: Sequence[Message],
+        extra: Mapping[str, Any] | None = None,
+        *,
+        opening: bool = True,
+        carried_on: bool | None = None,
     ) -> str:
         """The text of a conversation. opening: with what comes before the model's own turn.
 
-        If the last message is the assistant's, the model carries it on. Raises Refusal for messages that the template, or this
-        server, does not take.
+        carried_on: whether the model carries on the last message, which must be the assistant's then, rather than begin another
+        one; None: if it is the assistant's. Raises Refusal for messages that the template, or this server, does not take.
         """
         if not messages:
             raise Refusal("'messages' must not be empty")
-        told = [{"role": m.role, "content": _text(m)} for m in messages]
-        begun = told.pop()["content"] if opening and len(told) > 1 and told[-1]["role"] == "assistant" else ""
+        told = [{"role": self._role(m.role), "content": _text(m)} for m in messages]
+        if carried_on and told[-1]["role"] != "assistant":
+            raise Refusal("continue_final_message needs a last message of the assistant")
+        begun = ""
+        if carried_on is not False and told[-1]["role"] == "assistant":
+            begun, opening = told.pop()["content"], True
         unreserved = {name: value for name, value in (extra or {}).items() if name not in _RESERVED}
         try:
             text = self._template.render(
@@ -67,6 +76,15 @@ class ChatTemplate:
             text = text.removeprefix(bos)
         return text + begun
 
+    def of(self, asked: Conversation) -> str:
+        """The text of the conversation of a request. Raises Refusal."""
+        return self.render(
+            asked.messages,
+            asked.chat_template_kwargs,
+            opening=asked.add_generation_prompt is not False,
+            carried_on=asked.continue_final_message,
+        )
+
     def takes(self, role: str) -> bool:
         """Whether the text of a message of that role gets into the conversation."""
         user = Message(role="user", content="a")
@@ -74,6 +92,10 @@ class ChatTemplate:
             return _MARK in self.render([Message(role=role, content=_MARK), user])
         except Refusal:
             return False
+
+    def _role(self, role: str) -> str:
+        """OpenAI's newer name of the system role is for templates that know it."""
+        return "system" if role == "developer" and role not in self.source else role
 
     def _special(self, token: int | None) -> str:
         return "" if token is None else self._vocabulary.piece(token, special=True).decode("utf-8", "replace")
