@@ -25,7 +25,7 @@ class RowTest:
     """What was measured.
 
     exact: the largest n up to the limit for which a batch of any size up to n gave bit for bit the logits of single rows.
-    seconds[n - 1]: time of a batch of n rows, as far as it was tried; of the processor with one thread, else by the wall
+    seconds[n - 1]: time of a batch of n rows up to the limit, exact or not; of the processor with one thread, else by the wall
     clock. longer: larger sizes that were tried one by one, and gave the logits of single rows too, with their seconds.
     """
 
@@ -89,11 +89,9 @@ def measure(context: Context, limit: int, longer: Sequence[int] = (), *, tokens:
     seconds = [median(took[limit // 2 :])]  # the first ones warm up
     exact = 1
     for n in range(2, limit + 1):
-        same = is_exact(rows[:n])
+        if is_exact(rows[:n]) and exact == n - 1:
+            exact = n
         seconds.append(took[-1])
-        if not same:
-            break
-        exact = n
     bound = _known_bound(context, tokens or context.tokens)
     found: dict[int, float] = {}
     sizes = [n for n in sorted(longer) if limit < n <= min(room, bound)] if exact == limit else []
