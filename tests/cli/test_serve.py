@@ -126,6 +126,14 @@ def test_wrong_flags_are_told(flags: list[str], words: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_broken_chat_template_is_told_at_start(tmp_path: Path) -> None:
+    (tmp_path / "broken.jinja").write_text("{% for %}")
+    command = [*COMMAND, "--port", "0", "--table", "story", "--chat-template-file", str(tmp_path / "broken.jinja")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "The chat template is broken" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with target.gguf and draft.gguf, and files that are like a model, but none."""

@@ -65,6 +65,8 @@ def serve(**given: Any) -> None:
         threading.Thread(target=_import_early, daemon=True).start()
         served = _load(given)
         _import_server()
+        if given["chat_template_file"] is not None:
+            served = _with_template(served, _read(given["chat_template_file"]))
         from draftproof.server import run
         from draftproof.server.standing import lines
 
@@ -84,6 +86,13 @@ def _import_server() -> None:
     except ImportError as error:
         remedy = install("serve")
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
+
+
+def _with_template(served: Served, source: str) -> Served:
+    from draftproof.server.chat import ChatTemplate
+
+    ChatTemplate(source, served.vocabulary).compile()
+    return replace(served, template=source)
 
 
 def _ready(url: str) -> None:
@@ -122,8 +131,7 @@ def _load(given: dict[str, Any]) -> Served:
         defaults = _defaults(given, has_draft=files.draft is not None)
         _check_drafts(files, defaults.speculation.types)
         served = load_files(files, defaults, _say)
-    template = given["chat_template_file"]
-    return served if template is None else replace(served, template=_read(template))
+    return served
 
 
 def _check_drafts(files: Files, types: Sequence[str]) -> None:
