@@ -294,7 +294,8 @@ class Http:
 
 
 def require_listening(url: str, limits: Limits | None = None) -> None:
-    """Opens a connection and closes it, without a request; once more for a server that is being restarted.
+    """Opens a connection and closes it; once more for a server that is being restarted. No request is sent, but to a host that is
+    to speak TLS and does not: whether it speaks plain HTTP.
 
     Raises UsageError for a URL that cannot be, Unreachable.
     """
