@@ -15,8 +15,6 @@ from draftproof.auditing.events import (
     SelfTestPassed,
 )
 from draftproof.auditing.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
-from draftproof.auditing.plan import PLAN_SPREAD, Plan
-from draftproof.auditing.safety import span
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
@@ -305,17 +303,3 @@ def _size(path: Path) -> str:
     except OSError:
         return ""
     return f" ({size / 1e6:.0f} MB)" if size >= _LARGE else ""
-
-
-def write_plan(page: Page, plan: Plan) -> None:
-    """For a dry run: what would be asked, and what it would cost."""
-    width = max((len(p.check) for p in plan.checks), default=0)
-    for planned in plan.checks:
-        label = LABELS[Verdict.NOT_APPLICABLE] if planned.not_applicable else "run"
-        cost = planned.not_applicable or f"about {planned.requests} requests: {planned.claim}"
-        page.entry(label, planned.check, cost, name_width=width, label_width=4)
-    least = plan.seconds_at_least
-    time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
-    if plan.seconds is not None:
-        time = f", {span(plan.seconds, PLAN_SPREAD * plan.seconds)} at the pace of its first answers"
-    page.line(f"in all about {plan.requests} requests{time}")
