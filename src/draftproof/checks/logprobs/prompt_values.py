@@ -61,10 +61,20 @@ SHIFTS = (
 """Where a value is found, of which token it is (entries away from a place), and what that means."""
 
 
+LEAST, MARGIN = 3, 2
+"""A shift is named from so many wrong values on that it explains, and if it explains so many times as many as any other."""
+
+
 def shift(answer: Completion, places: Sequence[Place], limit: float) -> str:
-    """In words, the shift by which the reported values fit the oracle's, or ""."""
+    """In words, the shift by which most of the wrong values fit the oracle's, and no other one nearly as many; or "".
+
+    What is no more than possible, of a token that is not in the oracle's row, is no fit.
+    """
+    wrong = {value.n for value in compared(answer, places) if abs(value.error) > limit}
+    found = []
     for lag, token, words in SHIFTS:
-        gaps = sorted(abs(value.error) for value in compared(answer, places, lag, token))
-        if len(gaps) >= 3 and gaps[len(gaps) // 2] <= limit:
-            return words
-    return ""
+        there = [value for value in compared(answer, places, lag, token) if value.n in wrong]
+        fitting = sum(value.true is not None and abs(value.error) <= limit for value in there)
+        found.append((fitting, sum(abs(value.error) > limit for value in there), words))
+    (other, *_), (most, against, words) = sorted(found)[-2:]
+    return words if most >= LEAST and most > against and most >= MARGIN * other else ""
