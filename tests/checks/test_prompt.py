@@ -121,7 +121,7 @@ def test_a_shift_is_named_only_where_no_other_one_explains_half_as_much() -> Non
 def test_what_is_right_speaks_for_no_shift() -> None:
     """Two values are wrong; that the neighbours of two others have the same ones as they is chance."""
     at = (2, 5, 8, 11)
-    values = {2: -9.0, 5: -9.0, **{n + 1: value(n) for n in at}}
+    values: dict[int, float | None] = {2: -9.0, 5: -9.0, **{n + 1: value(n) for n in at}}
     assert judged(answer(values), list(map(place, at))).codes == ("CORRUPT",)
 
 

@@ -15,7 +15,8 @@ from tests.client.weather import Connection, Request, Spoil, Weather, answer_fai
 from draftproof.client import connections
 from draftproof.client.connections import base_url
 from draftproof.client.evidence import MemorySink
-from draftproof.client.http import Budget, Http, Limits, require_listening
+from draftproof.client.http import Http, require_listening
+from draftproof.client.patience import Budget, Limits
 from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
 
 FAST = Limits(silence_s=0.3, backoff_s=0.01)
