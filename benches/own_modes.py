@@ -4,10 +4,11 @@
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
 head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, which also drafts for itself. After a colon, modes by
-commas: `pair:match,mixed`. With a model of ordinary size an audit at `deep` takes ten minutes on a processor where seeds decide, and
-more than an hour where the law has to be counted: with a draft model, but for the rules `match` and `greedy`. A row for each audit: its exit code, how many checks passed or do not
-apply, tokens drafted for `sampling/distribution`, requests and seconds; below it what did neither. Ends with 1 where an audit ends
-with another exit code than 0.
+commas: `pair:match,mixed`. With a model of ordinary size an audit at `deep` takes ten minutes on a processor where seeds decide,
+and more than an hour where the law has to be counted: with a draft model, but for the rules `match` and `greedy`.
+
+A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for `sampling/distribution`, requests
+and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code than 0.
 """
 
 from __future__ import annotations
