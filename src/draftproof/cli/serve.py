@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from draftproof.cli.serve_options import (
     read_speculation,
     slot_context,
 )
-from draftproof.core.errors import UsageError, install
+from draftproof.core.errors import InstrumentError, UsageError, install
 
 if TYPE_CHECKING:
     from draftproof.server.load import Files
@@ -68,11 +69,8 @@ def serve(**given: Any) -> None:
         if given["chat_template_file"] is not None:
             served = _with_template(served, _read(given["chat_template_file"]))
         from draftproof.server import run
-        from draftproof.server.standing import lines
 
-        for line in lines(served):
-            click.echo(line, err=True)
-        run.Server(served, _options(given), _ready).run_on(listening)
+        run.Server(served, _options(given), partial(_ready, served, given)).run_on(listening)
 
 
 def _import_early() -> None:
@@ -95,9 +93,22 @@ def _with_template(served: Served, source: str) -> Served:
     return replace(served, template=source)
 
 
-def _ready(url: str) -> None:
+def _ready(served: Served, given: dict[str, Any], url: str) -> None:
     starting.over()
     click.echo(f"draftproof serves {url}")
+    threading.Thread(target=_measure, args=(served, given), daemon=True).start()
+
+
+def _measure(served: Served, given: dict[str, Any]) -> None:
+    """What rows cost, which requests that speculate or have company would else have to wait for; then tells what speculates."""
+    from draftproof.server.standing import lines
+
+    with contextlib.suppress(InstrumentError):  # the server ended before
+        if given["model"] is not None and (served.defaults.speculation.wanted or given["slots"] > 1):
+            _say("measuring what rows cost")
+            _ = served.models.target.max_rows_exact
+        for line in lines(served):
+            click.echo(line, err=True)
 
 
 def _say(what: str) -> None:
