@@ -81,6 +81,7 @@ def try_module(
     if trouble := trial(checks, tests, reach):
         raise SystemExit(f"{module}: without a mutant, already: {trouble}")
     limit = max(SECONDS, SLOWER * (time.process_time() - began))
+    gc.unfreeze()  # of the module before: what is frozen is not found
     gc.collect()
     made = functions_of(reach.file)
     gc.freeze()  # else every child copies and walks all that stands imported

@@ -14,6 +14,7 @@ import pytest
 from tests.client.weather import Connection, Request, Weather
 from tests.fakes import URL
 
+import draftproof.auditing
 from draftproof import api
 from draftproof.api import AuditOptions, audit, audit_async
 from draftproof.auditing import AuditConfig, Budget, Event, Expectation
@@ -81,6 +82,12 @@ def test_nobody_listening_leaves_no_evidence(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(Unreachable):
         asyncio.run(audit_async(URL, out="before.jsonl"))
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("before.jsonl", "evidence\n")]
+
+
+def test_nobody_listening_is_told_before_the_checks_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draftproof.auditing, "all_checks", lambda: pytest.fail("loaded"))
+    with pytest.raises(Unreachable):
+        audit(URL)
 
 
 def test_evidence_of_an_earlier_audit_is_kept(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from draftproof.auditing.limits import limits
 from draftproof.auditing.outcome import SOUND as EXIT_SOUND
 from draftproof.auditing.outcome import UNCERTAIN
 from draftproof.auditing.rejudge import rejudge
-from draftproof.client.http import Http, Limits
+from draftproof.client.http import Http
+from draftproof.client.patience import Limits
 from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent
 from draftproof.core.probe import Effort

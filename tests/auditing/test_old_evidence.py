@@ -31,8 +31,7 @@ def test_its_verdicts_come_out_as_they_were_recorded() -> None:
 
 def test_an_audit_can_go_on_from_it() -> None:
     earlier = read_earlier(EVIDENCE)
-    assert earlier.checks == tuple(FOUND)
-    assert earlier.facts is not None
+    assert earlier.contents.header.checks == tuple(FOUND)
     assert earlier.facts.countable == "countable-8"
-    assert set(earlier.outcomes) == set(FOUND)
+    assert set(earlier.contents.outcomes) == set(FOUND)
     assert earlier.last_number == sum(map(len, earlier.exchanges.values())) > 40

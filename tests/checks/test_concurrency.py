@@ -116,12 +116,36 @@ def test_one_request_in_company_for_half_of_its_time_is_enough(
     assert judged(*ALONE, times=times).verdict is verdict
 
 
+def test_every_number_of_requests_at_once_needs_company_and_the_least_is_told() -> None:
+    """Two at once had company all of the time, three 40 % at most: that decides, in the better of their two rounds."""
+    alone = (*ALONE, answer(MINE, 2))
+    repeats = tuple(Repeat(f"{n} at once", a, a) for n in (2, 3, 3) for a in alone[:n])
+
+    def round_(*times: tuple[float, float]) -> tuple[Timed, ...]:
+        return tuple(Timed(a, *when) for a, when in zip(alone, times, strict=False))
+
+    together, apart = round_((0, 10), (0, 10)), round_((0, 10), (6, 16), (20, 30))
+    less = round_((0, 10), (9, 19), (20, 30))
+
+    def judged_of(*rounds: tuple[Timed, ...]) -> Judgement:
+        return judge(Evidence(made.LIVE_ON, alone, rounds, repeats, ("", "", ""), 0.0), Terms())
+
+    for rounds in ((together, apart, less), (less, apart, together)):
+        judgement = judged_of(*rounds)
+        assert judgement.verdict is Verdict.INCONCLUSIVE
+        assert judgement.measured["requests at once"] == 3
+        assert judgement.measured["share of time in company"] == pytest.approx(0.4)
+        told = "3 at once: none of the requests had company for more than 40% of its time, 50% are needed"
+        assert judgement.summary == told
+    assert judged_of(together, round_((0, 10), (0, 10), (20, 30)), less).verdict is Verdict.PASS
+
+
 def test_what_was_measured_is_told() -> None:
     moved = [replace(t, logprob=(t.logprob or 0.0) - 0.01) for t in ALONE[0].tokens]
     got = (replace(ALONE[0], tokens=tuple(moved), drafted=8, accepted=2), ALONE[1])
-    judgement = judged(*got, times=((0.0, 10.0), (2.0, 10.0)))
+    judgement = judged(*got, times=((0.0, 10.0), (4.0, 14.0)))
     assert judgement.measured["requests at once"] == 2
-    assert judgement.measured["share of time in company"] == pytest.approx(0.8)
+    assert judgement.measured["share of time in company"] == pytest.approx(0.6)
     assert judgement.measured["largest logprob drift (nat)"] == pytest.approx(0.01)
     assert judgement.measured["acceptance alone"] == pytest.approx(6 / 18)
     assert judgement.measured["acceptance in company"] == pytest.approx(5 / 17)
@@ -146,7 +170,7 @@ def test_drift_is_the_largest_of_all_rounds_that_had_values() -> None:
         Repeat("3 at once", ALONE[0], far),
         Repeat("4 at once", bare[0], bare[0]),
     ]
-    rounds = ((Timed(near, 0.0, 1.0), Timed(ALONE[1], 0.0, 1.0)), (Timed(far, 0.0, 1.0),))
+    rounds = ((Timed(near, 0.0, 1.0), Timed(ALONE[1], 0.0, 1.0)), (Timed(far, 0.0, 1.0), Timed(ALONE[1], 0.0, 1.0)))
     judgement = judge(Evidence(made.LIVE_ON, ALONE, rounds, tuple(repeats), ("", "")), Terms())
     assert judgement.measured["largest logprob drift (nat)"] == pytest.approx(0.015)
     assert judgement.measured["requests at once"] == 2

@@ -9,7 +9,8 @@ import pytest
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
-from draftproof.checks.logprobs.prompt import Evidence, Place, judge
+from draftproof.checks.logprobs.prompt import Evidence, judge
+from draftproof.checks.logprobs.prompt_values import Place
 from draftproof.core.ask import Completion
 from draftproof.core.probe import OracleRow
 from draftproof.core.tokens import TokenRecord
@@ -93,6 +94,35 @@ def test_a_shift_is_named_from_three_values_on_and_when_most_fit_it() -> None:
     half = answer({**{n: value(n - 1) for n in range(2, N)}, 10: -8.0, 12: -9.0, 13: -7.5})
     assert judged(half, list(map(place, (3, 5, 8, 9, 12)))).codes == ("SHIFTED",)
     assert judged(half, list(map(place, (3, 5, 8, 9, 11, 12)))).codes == ("CORRUPT",)
+
+
+def test_a_shift_that_is_merely_possible_is_not_named() -> None:
+    """Every value is too low; the neighbours' tokens are in none of the rows, so that there they could be of any low value."""
+    places = [place(n, listed=2) for n in range(1, N - 1) if made_likely(n, n) and not made_likely(n, n + 1)]
+    assert len(places) >= 3
+    low = answer({n: -6.0 - n / 10 for n in range(1, N)})
+    assert judged(low, places).codes == ("CORRUPT",)
+
+
+def made_likely(law: int, token: int) -> bool:
+    return IDS[token] in row(LAWS[law % 3], listed=2).ids
+
+
+def test_a_shift_is_named_only_where_no_other_one_explains_half_as_much() -> None:
+    at = (2, 5, 8, 11)
+    wrong: dict[int, float | None] = dict.fromkeys(at, -9.0)
+    late = {n + 1: value(n) for n in at}
+    assert "they stand at the next token" in judged(answer({**wrong, **late}), list(map(place, at))).summary
+    for also, code in ((1, "SHIFTED"), (2, "SHIFTED"), (3, "CORRUPT"), (4, "CORRUPT")):
+        early = {n - 1: value(n) for n in at[:also]}
+        assert judged(answer({**wrong, **late, **early}), list(map(place, at))).codes == (code,)
+
+
+def test_what_is_right_speaks_for_no_shift() -> None:
+    """Two values are wrong; that the neighbours of two others have the same ones as they is chance."""
+    at = (2, 5, 8, 11)
+    values: dict[int, float | None] = {2: -9.0, 5: -9.0, **{n + 1: value(n) for n in at}}
+    assert judged(answer(values), list(map(place, at))).codes == ("CORRUPT",)
 
 
 def test_what_was_measured_is_told_with_a_table() -> None:

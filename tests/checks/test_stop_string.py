@@ -7,7 +7,8 @@ import pytest
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
 from draftproof.checks.stopping.endings import Endings
-from draftproof.checks.stopping.stop_string import Evidence, Trial, judge
+from draftproof.checks.stopping.stop_string import Evidence, judge
+from draftproof.checks.stopping.trials import Trial
 from draftproof.core.sampling import GREEDY
 from draftproof.core.verdict import Judgement, Verdict
 

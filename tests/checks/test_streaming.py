@@ -8,7 +8,8 @@ import pytest
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
-from draftproof.checks.logprobs.streaming import Evidence, Pair, judge
+from draftproof.checks.logprobs.entries import Pair
+from draftproof.checks.logprobs.streaming import Evidence, judge
 from draftproof.core.ask import Completion
 from draftproof.core.sampling import GREEDY
 from draftproof.core.tokens import TokenRecord

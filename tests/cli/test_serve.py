@@ -43,6 +43,17 @@ def started(*flags: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         process.communicate()
 
 
+def until_it_says(process: subprocess.Popen[str], words: str) -> str:
+    """Standard error up to the line with these words."""
+    assert process.stderr is not None
+    said = ""
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_in_the_middle_of_a_stream_is_a_clean_end(number: signal.Signals) -> None:
     with started("--table", "countable-8", "-c", "8000", "--seed", "1") as (url, process):
@@ -126,6 +137,14 @@ def test_wrong_flags_are_told(flags: list[str], words: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_broken_chat_template_is_told_at_start(tmp_path: Path) -> None:
+    (tmp_path / "broken.jinja").write_text("{% for %}")
+    command = [*COMMAND, "--port", "0", "--table", "story", "--chat-template-file", str(tmp_path / "broken.jinja")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "The chat template is broken" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with target.gguf and draft.gguf, and files that are like a model, but none."""
@@ -182,8 +201,7 @@ def test_it_says_at_the_start_what_speculates_and_why_what_was_asked_for_does_no
         (FIXED, "speculation: draft-simple; ", False),
     ):
         with started(*flags, *more) as (_, process):
-            process.terminate()
-            _, said = process.communicate(timeout=10)
+            said = until_it_says(process, "speculation: ") + (until_it_says(process, "is not used") if refused else "")
         assert spoken in said
         assert ("draft-simple is not used: not even drafts that are accepted whole would pay" in said) == refused
         assert ("--no-spec-adaptive" in said and '"speculative.adaptive": false' in said) == refused
@@ -202,10 +220,11 @@ def test_it_says_at_the_start_what_speculates_and_why_what_was_asked_for_does_no
 )
 def test_what_speculates_is_told_in_one_line(flags: tuple[str, ...], line: str) -> None:
     with started("--table", "story", *(flags or ("--spec-type", "none"))) as (_, process):
+        said = until_it_says(process, "speculation: ")
         process.terminate()
-        _, said = process.communicate(timeout=10)
+        _, more = process.communicate(timeout=10)
     assert line in said
-    assert len(said.splitlines()) == 1
+    assert len((said + more).splitlines()) == 1
 
 
 def test_every_flag_has_a_word_of_help() -> None:

@@ -13,7 +13,7 @@ from tests.client.weather import Connection, Request, Spoil, Weather, answer_fai
 
 from draftproof.client.evidence import MemorySink
 from draftproof.client.facts import connect
-from draftproof.client.http import Budget, Limits
+from draftproof.client.patience import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.core.errors import BudgetSpent, TargetError, Unreachable
 from draftproof.core.facts import Facts

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import socket
+import socketserver
 import ssl
 import threading
 import time
@@ -13,7 +15,8 @@ from tests.client.weather import Connection, Request, Spoil, Weather, answer_fai
 from draftproof.client import connections
 from draftproof.client.connections import base_url
 from draftproof.client.evidence import MemorySink
-from draftproof.client.http import Budget, Http, Limits, require_listening
+from draftproof.client.http import Http, require_listening
+from draftproof.client.patience import Budget, Limits
 from draftproof.core.errors import BudgetSpent, TargetError, Unreachable, UsageError
 
 FAST = Limits(silence_s=0.3, backoff_s=0.01)
@@ -328,6 +331,7 @@ def native_body() -> bytes:
 
 
 def test_https_on_a_port_of_plain_http_that_waits_names_the_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PROMPT_S", 0.1)
     monkeypatch.setattr(connections, "HANDSHAKE_S", 0.2)
     with socket.create_server(
         ("127.0.0.1", 0)
@@ -336,6 +340,38 @@ def test_https_on_a_port_of_plain_http_that_waits_names_the_scheme(monkeypatch: 
         with pytest.raises(Unreachable, match="does not speak TLS") as caught:
             require_listening(f"https://127.0.0.1:{port}")
     assert f"http://127.0.0.1:{port}" in caught.value.remedy
+
+
+class WaitsForALine(socketserver.StreamRequestHandler):
+    """Reads a whole head before it answers, with this status, to what is HTTP."""
+
+    status = 404
+
+    def handle(self) -> None:
+        head = list(itertools.takewhile(lambda line: line not in (b"\r\n", b""), self.rfile))
+        if head[0].startswith(b"HEAD"):
+            self.wfile.write(f"HTTP/1.1 {self.status} Told\r\nContent-Length: 0\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize(("status", "within_s"), [(200, 2.0), (404, 2.0), (400, 60.0), (308, 60.0)])
+def test_https_on_a_port_of_plain_http_that_waits_for_a_line_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, status: int, within_s: float
+) -> None:
+    monkeypatch.setattr(connections, "PROMPT_S", 0.1)
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.3 if within_s > 2 else 30.0)
+    monkeypatch.setattr(WaitsForALine, "status", status)
+    began = time.monotonic()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), WaitsForALine) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            port = server.server_address[1]
+            with pytest.raises(Unreachable, match="does not speak TLS") as caught:
+                require_listening(f"https://127.0.0.1:{port}")
+        finally:
+            server.shutdown()
+    assert f"http://127.0.0.1:{port}" in caught.value.remedy
+    assert (0.4 if within_s > 2 else 0.0) < time.monotonic() - began < within_s
 
 
 def test_https_on_a_port_of_plain_http_that_answers_names_the_scheme() -> None:

@@ -13,7 +13,8 @@ from tests.client import weather
 from tests.client.weather import LETTERS, Connection, Request, Spoil, Weather, letters
 
 from draftproof.client.dialects import llama_server, openai
-from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.http import Http
+from draftproof.client.patience import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.core.ask import Ask
 from draftproof.core.errors import BudgetSpent, InstrumentError, TargetError, Unreachable

@@ -145,8 +145,8 @@ ON_PURPOSE: Mapping[str, str] = {
     "`logprobs: 0`, `top_logprobs: 0`": "The token's own logprob without alternatives; llama-server tells none.",
     "`return_tokens`": "On OpenAI's routes too, as `tokens` of a choice.",
     "`usage`, `timings` of several choices or prompts": (
-        "All of them together; llama-server tells those of the first. With `stream_options.include_usage` /v1/completions ends with "
-        "an event for it, as OpenAI's does."
+        "All of them together; llama-server tells those of the first. With `stream_options.include_usage` /v1/completions ends "
+        "with an event for it, as OpenAI's does."
     ),
     "`seed` in settings": "The one that was drawn, where a random one was asked for; llama-server repeats the request's.",
     "a full context": (
@@ -163,8 +163,8 @@ ON_PURPOSE: Mapping[str, str] = {
         "and which token is left is a matter of its sorting."
     ),
     "`response_format`, JSON schemas": (
-        "Work on all three routes, and the whole answer is the document; llama-server looks at `response_format` in chats only, and "
-        "lets a document stand in a code block there. The grammars are other ones, so texts differ in spaces."
+        "Work on all three routes, and the whole answer is the document; llama-server looks at `response_format` in chats only, "
+        "and lets a document stand in a code block there. The grammars are other ones, so texts differ in spaces."
     ),
     "also taken": ("-1 for `repeat_last_n` and `dry_penalty_last_n`: all of the context."),
     "routes that are not there": (

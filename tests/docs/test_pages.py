@@ -16,11 +16,11 @@ from tests.docs.conftest import Servers
 
 from draftproof.auditing import AuditConfig, all_checks
 from draftproof.auditing.config import TARGET_TV
+from draftproof.auditing.contents import Told
 from draftproof.auditing.limits import Limit
 from draftproof.auditing.outcome import EXIT_CODES, Outcome
 from draftproof.auditing.plan import Plan, Planned
 from draftproof.auditing.record import Collected, Ending, Header
-from draftproof.auditing.rejudge import Told
 from draftproof.checks.check import Terms
 from draftproof.cli.main import cli
 from draftproof.core.exchange import Exchange

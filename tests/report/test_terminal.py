@@ -18,7 +18,7 @@ from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import TargetError
 from draftproof.core.verdict import Table
 from draftproof.report.page import Page
-from draftproof.report.terminal import FEW, write_facts, write_plan, write_report
+from draftproof.report.terminal import FEW, write_facts, write_report
 
 BROKEN = check("randomness/broken", raising(RuntimeError("bug")))
 ALL = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE, BROKEN)
@@ -257,15 +257,6 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     write_report(Page(file, width=100), run())
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", file.getvalue())
-
-
-def test_plan_has_costs_and_reasons() -> None:
-    file = io.StringIO()
-    write_plan(Page(file), run().plan)
-    lines = file.getvalue().splitlines()
-    assert lines[0] == "  run   logprobs/sound      about 3 requests: the claim of logprobs/sound"
-    assert lines[3] == "  n/a   self_report/absent  the server never claimed this"
-    assert lines[-1].startswith("in all about 12 requests, at least 0.0 s in round trips")
 
 
 def test_ragged_table_is_refused() -> None:

@@ -93,9 +93,13 @@ def test_a_template_is_kept_in_its_sandbox(source: str) -> None:
         render(source, ("user", "x"))
 
 
-def test_a_broken_template_is_told_at_start() -> None:
+def test_a_broken_template_is_told_when_it_is_compiled() -> None:
+    broken = ChatTemplate("{% for %}", Letters((b"a", b"b")))
     with pytest.raises(UsageError, match="broken"):
-        ChatTemplate("{% for %}", Letters((b"a", b"b")))
+        broken.compile()
+    with pytest.raises(UsageError, match="broken"):
+        broken.render([Message(role="user", content="a")])
+    assert not broken.takes("system")
 
 
 def test_roles_that_a_template_takes() -> None:

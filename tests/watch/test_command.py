@@ -81,6 +81,18 @@ def test_an_alert_says_which_server_what_and_where_it_is_shown(run: Run) -> None
     assert Path(str(alert["evidence"])).read_text() == "evidence"
 
 
+def test_a_start_says_where_the_evidence_of_a_killed_round_is(run: Run, tmp_path: Path) -> None:
+    assert "killed" not in run(ends=[FAIL]).stderr
+    (kept,) = tmp_path.glob("*.jsonl.gz")
+    kept.with_name(kept.name.replace("000001", "000002")).write_text("cut off")
+    result = run(ends=[PASS])
+    assert (
+        f"a round was killed half-way; what it had found is in {kept.name.replace('000001', 'unfinished')}"
+        in result.stderr
+    )
+    assert kept.with_name(kept.name.replace("000001", "unfinished")).read_text() == "cut off"
+
+
 def test_a_server_that_is_gone_for_long_is_told_once_and_then_seldom(run: Run) -> None:
     result = run(ends=[PASS, *[Unreachable("Nobody answers.")] * 25, PASS])
     assert [(c["name"], c["after"]) for c in changes(result)] == [(REACHABLE, "fail"), (REACHABLE, "pass")]

@@ -86,17 +86,23 @@ def test_watches_in_one_folder_leave_the_evidence_of_each_other_alone(tmp_path: 
     assert [later for _, *later in kept] == [[[""], [""]]] * 2
 
 
-def test_what_a_killed_round_left_is_neither_taken_away_nor_shown_as_evidence(
+def test_what_a_killed_round_left_is_moved_aside_and_is_no_evidence_of_another_round(
     watching: Callable[..., Watch], tmp_path: Path
 ) -> None:
-    watch = watching([Unreachable("Gone."), FAIL])
-    left = [tmp_path / f"draftproof-watch-{watch.state.id}-00000{number}.jsonl.gz" for number in (1, 2)]
-    for file in left:
-        file.write_text("cut off")
-    gone, failed = watch.round(), watch.round()
-    assert [file.read_text() for file in left] == ["cut off"] * 2
-    assert [c.evidence for c in gone.changes] == [""]
-    assert {Path(c.evidence).read_text() for c in failed.changes if c.alert} == {"evidence"}
+    watch = watching([FAIL])
+    assert watch.unfinished is None
+    kept = Path(watch.round().changes[0].evidence)
+    for text in ("cut off", "cut off again"):
+        left = tmp_path / kept.name.replace("000001", "000002")
+        left.write_text(text)
+        watch = watching([Unreachable("Gone.")])
+        assert watch.unfinished is not None
+        assert watch.unfinished.read_text() == text
+        assert sorted(tmp_path.glob("*.jsonl.gz")) == [kept, watch.unfinished]
+    assert [c.evidence for c in watch.round().changes] == [""]
+    moved = watch.unfinished
+    assert watching().unfinished is None
+    assert sorted(tmp_path.glob("*.jsonl.gz")) == [kept, moved]
 
 
 def test_what_is_undecided_changes_nothing(watching: Callable[..., Watch]) -> None:

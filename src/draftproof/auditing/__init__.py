@@ -11,7 +11,7 @@ from draftproof.auditing.baseline import Baseline
 from draftproof.auditing.config import AuditConfig, Budget, Expectation, select
 from draftproof.auditing.events import Event, Listener
 from draftproof.auditing.outcome import Outcome, Report
-from draftproof.auditing.resume import continued, read_earlier
+from draftproof.auditing.resume import Earlier, continued, read_earlier
 from draftproof.auditing.runner import Audit
 from draftproof.auditing.target import OpenTarget
 from draftproof.checks.check import AnyCheck
@@ -63,18 +63,11 @@ def audit(
     draftproof fails its own test (before the first
     request), TargetError when the server cannot be asked at all (Unreachable when nobody answers).
     """
-    names_nothing = not config.checks and config.resume is None  # all that could still be found wrong with the call
-    if open_target is None and names_nothing:  # told before the checks are loaded, which takes seconds
+    # A wrong name or file is told before anything is asked; where none was given, the checks, slow to load, can wait.
+    named = _chosen(config, checks) if config.checks or config.resume else None
+    if open_target is None:
         require_listening(config.url)
-    every = all_checks() if checks is None else tuple(checks)
-    earlier = None if config.resume is None else read_earlier(config.resume)
-    if earlier is not None:
-        config = continued(config, earlier)
-    if config.seed is None:
-        config = replace(config, seed=secrets.randbelow(2**31))
-    chosen = select(every, config.checks)
-    if open_target is None and not names_nothing:
-        require_listening(config.url)
+    config, chosen, every, earlier = named or _chosen(config, checks)
     running = Audit(config, chosen, every, listen, earlier, baseline)
     controls = running.self_test()
     if open_target is None:
@@ -83,3 +76,16 @@ def audit(
         open_target = open_live if earlier is None else partial(open_live, earlier=earlier)
     with open_target(config, save=not dry_run) as target:
         return running.run(target, controls, dry_run=dry_run)
+
+
+def _chosen(
+    config: AuditConfig, checks: Sequence[AnyCheck] | None
+) -> tuple[AuditConfig, tuple[AnyCheck, ...], tuple[AnyCheck, ...], Earlier | None]:
+    """What to do in full, the checks to run, all that there are, and the audit to go on from. Raises UsageError, EvidenceError."""
+    every = all_checks() if checks is None else tuple(checks)
+    earlier = None if config.resume is None else read_earlier(config.resume)
+    if earlier is not None:
+        config = continued(config, earlier)
+    if config.seed is None:
+        config = replace(config, seed=secrets.randbelow(2**31))
+    return config, select(every, config.checks), every, earlier

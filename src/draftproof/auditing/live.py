@@ -18,8 +18,8 @@ from draftproof.auditing.resume import Earlier, require_same_server
 from draftproof.auditing.target import kept_in
 from draftproof.client.evidence import JsonLinesSink, NullSink, Sink
 from draftproof.client.facts import connect
-from draftproof.client.http import Budget, Limits
 from draftproof.client.locks import one_audit_of
+from draftproof.client.patience import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.client.watch import Observed
 from draftproof.core.errors import EvidenceError, TargetError, UsageError

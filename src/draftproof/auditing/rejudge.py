@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from draftproof.auditing import codec
 from draftproof.auditing.aggregates import aggregates
 from draftproof.auditing.baseline import Baseline
-from draftproof.auditing.limits import Limit
+from draftproof.auditing.contents import Contents, read_contents
 from draftproof.auditing.outcome import Outcome, Report, contradictions, exit_code
-from draftproof.auditing.plan import Plan
-from draftproof.auditing.record import FORMAT, VERSION, Collected, Ending, Header
 from draftproof.auditing.safety import safe_to_use, what_to_do
 from draftproof.auditing.selftest import require_sound
 from draftproof.checks.check import AnyCheck, Terms
-from draftproof.client.evidence import read_records
 from draftproof.core.errors import EvidenceError
 from draftproof.core.facts import Facts
 from draftproof.core.verdict import Judgement, Verdict, merge
@@ -32,47 +28,14 @@ class Rejudged:
     differences: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """The record of an audit's limits."""
-
-    limits: tuple[Limit, ...]
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What of an evidence file matters for judging; the exchanges are passed over."""
-
-    header: Header
-    facts: Facts | None = None
-    plan: Plan = field(default_factory=lambda: Plan(()))
-    collected: dict[str, Collected] = field(default_factory=dict)
-    recorded: dict[str, Outcome] = field(default_factory=dict)
-    limits: tuple[Limit, ...] = ()
-    ending: Ending | None = None
-    records: int = 0
-    cut_short: str = ""
-
-    @property
-    def stopped(self) -> str:
-        if self.cut_short:
-            return f"the file is cut short ({self.cut_short}): its first {self.records} records are whole, and those were judged"
-        if self.ending is None:
-            return f"the audit did not come to its end: {self.records} records were written"
-        return self.ending.stopped
-
-
 def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = None) -> Rejudged:
     """Judges every check in an evidence file again, at the terms it was judged at. The file may end anywhere.
 
     `checks` are all that exist. Raises EvidenceError when `path` is no audit's evidence or of a newer format,
     InstrumentError when draftproof fails its own test.
     """
-    contents = _read(path)
-    if contents.facts is None:
-        raise EvidenceError(
-            f"{path} ends before the server had described itself: there is nothing to judge.", "Repeat the audit."
-        )
+    contents = read_contents(path)
+    facts = contents.described("There is nothing to judge: repeat the audit.")
     known = {c.name: c for c in checks}
     chosen = [known[name] for name in contents.header.checks if name in known]
     controls = require_sound(chosen, Terms())
@@ -87,13 +50,13 @@ def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = 
         version=contents.header.draftproof,
         started_at=contents.header.started_at,
         controls=controls.total,
-        facts=contents.facts,
+        facts=facts,
         plan=contents.plan,
         outcomes=outcomes,
         verdict=merge([*(o.judgement.verdict for o in outcomes), *more]),
         exit_code=exit_code([*weighed.verdicts, *more], stale=bool(weighed.stale)),
         safety=safe_to_use(checks, outcomes),
-        remedies=what_to_do(checks, outcomes, contents.facts),
+        remedies=what_to_do(checks, outcomes, facts),
         aggregates=aggregates(outcomes),
         requests=ending.requests if ending else sum(o.requests for o in outcomes),
         elapsed_s=ending.elapsed_s if ending else sum(o.elapsed_s for o in outcomes),
@@ -104,7 +67,7 @@ def rejudge(path: Path, checks: Sequence[AnyCheck], baseline: Baseline | None = 
         limits=contents.limits,
         continues=contents.header.continues,
     )
-    return Rejudged(report, _differences(outcomes, contents.recorded))
+    return Rejudged(report, _differences(outcomes, contents.outcomes))
 
 
 def evidence_of(path: Path, checks: Sequence[AnyCheck]) -> tuple[Facts, tuple[object, ...]]:
@@ -112,70 +75,18 @@ def evidence_of(path: Path, checks: Sequence[AnyCheck]) -> tuple[Facts, tuple[ob
 
     Raises EvidenceError as `rejudge` does.
     """
-    contents = _read(path)
-    if contents.facts is None:
-        raise EvidenceError(f"{path} ends before the server had described itself.", "Give the file of a whole audit.")
+    contents = read_contents(path)
+    facts = contents.described("Give the file of a whole audit.")
     found = []
     for check in checks:
         if (collected := contents.collected.get(check.name)) is not None:
             with suppress(EvidenceError):
                 found.append(codec.from_json(check.evidence, collected.evidence))
-    return contents.facts, tuple(found)
+    return facts, tuple(found)
 
 
-def _read(path: Path) -> _Contents:
-    records = read_records(path)
-    stream = iter(records)
-    contents = _Contents(header_of(next(stream, {}), path), records=1)
-    try:
-        for record in stream:
-            contents.records += 1
-            _take(contents, record.pop("kind"), record)
-    except EvidenceError as error:
-        contents.cut_short = error.message
-    contents.cut_short = contents.cut_short or records.cut_short
-    return contents
-
-
-def header_of(record: dict[str, Any], path: Path) -> Header:
-    """The first record of an evidence file. Raises EvidenceError where it is none, or of a newer format."""
-    if record.pop("kind", None) != "header" or record.get("format") != FORMAT:
-        raise EvidenceError(
-            f"{path} is no evidence file of draftproof.",
-            "Give the file that `draftproof check` named in its last line.",
-        )
-    version = record.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        writer = record.get("draftproof")
-        raise EvidenceError(
-            f"{path} has evidence format version {version}; this draftproof reads up to {VERSION}.",
-            f"Rejudge it with draftproof {writer if isinstance(writer, str) else 'as new as the one that wrote it'}.",
-        )
-    return codec.from_json(Header, record)
-
-
-def _take(contents: _Contents, kind: str, data: object) -> None:
-    match kind:
-        case "facts":
-            contents.facts = codec.from_json(Facts, data)
-        case "plan":
-            contents.plan = codec.from_json(Plan, data)
-        case "evidence":
-            collected = codec.from_json(Collected, data)
-            contents.collected[collected.check] = collected
-        case "judgement":
-            outcome = codec.from_json(Outcome, data)
-            contents.recorded[outcome.check] = outcome
-        case "limits":
-            contents.limits = codec.from_json(Told, data).limits
-        case "final":
-            contents.ending = codec.from_json(Ending, data)
-        case _:
-            pass
-
-
-def _judge_again(name: str, check: AnyCheck | None, contents: _Contents) -> Outcome:
-    recorded, collected = contents.recorded.get(name), contents.collected.get(name)
+def _judge_again(name: str, check: AnyCheck | None, contents: Contents) -> Outcome:
+    recorded, collected = contents.outcomes.get(name), contents.collected.get(name)
     if check is None:
         return _undecided(name, recorded, "this version of draftproof has no such check")
     if collected is not None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from draftproof.auditing import codec, record
+from draftproof.auditing import record
 from draftproof.auditing.config import AuditConfig
-from draftproof.auditing.outcome import Outcome
+from draftproof.auditing.contents import Contents, read_contents
 from draftproof.auditing.record import Collected
-from draftproof.auditing.rejudge import header_of
 from draftproof.checks.check import AnyCheck
 from draftproof.checks.drafting import DECLARED
-from draftproof.client.evidence import Sink, exchange_from_record, read_records
+from draftproof.client.evidence import Sink
 from draftproof.client.probe import LiveProbe
 from draftproof.client.replay import Replay
 from draftproof.core.ask import Ask
-from draftproof.core.errors import EvidenceError, TargetError, UsageError
+from draftproof.core.errors import TargetError, UsageError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
@@ -38,26 +36,35 @@ IDENTITY = (
 )
 """Facts that one and the same server has in both audits. Its address may be another one."""
 
-UNFINISHED = "(unfinished)"
-"""What was asked for a check that did not come to its end."""
-
 SAME_LAW_NAT = 0.5
 """The same law asked for twice differs by the noise of the server, another model's by more."""
 SPOTS = 3
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Earlier:
-    """The contents of an evidence file. `exchanges` by the check that they were for ("" before the first)."""
+    """The contents of an evidence file, with its exchanges, and the facts of the server that it is about."""
 
-    path: Path
-    config: AuditConfig
-    checks: tuple[str, ...]
-    continues: tuple[str, ...]
-    facts: Facts | None = None
-    collected: dict[str, Collected] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    exchanges: dict[str, list[Exchange]] = field(default_factory=dict)
+    contents: Contents
+    facts: Facts
+
+    @property
+    def path(self) -> Path:
+        return self.contents.path
+
+    @property
+    def config(self) -> AuditConfig:
+        return self.contents.header.config
+
+    @property
+    def continues(self) -> tuple[str, ...]:
+        """The files of the audits that this one goes on from, and its own."""
+        return (*self.contents.header.continues, str(self.path))
+
+    @property
+    def exchanges(self) -> dict[str, list[Exchange]]:
+        """By the check that they were for ("" before the first)."""
+        return self.contents.exchanges
 
     @property
     def last_number(self) -> int:
@@ -78,7 +85,7 @@ class Earlier:
 
     def decided(self, check: AnyCheck, effort: Effort) -> Collected | None:
         """The evidence that still decides a check: of a fault, which stays found; where no more effort is made, of a pass too."""
-        outcome, collected = self.outcomes.get(check.name), self.collected.get(check.name)
+        outcome, collected = self.contents.outcomes.get(check.name), self.contents.collected.get(check.name)
         if outcome is None or collected is None:
             return None
         verdict = outcome.judgement.verdict
@@ -88,46 +95,8 @@ class Earlier:
 
 def read_earlier(path: Path) -> Earlier:
     """Raises EvidenceError for a file that is no audit's evidence, or ends before the server had described itself."""
-    records = read_records(path)
-    stream = iter(records)
-    header = header_of(next(stream, {}), path)
-    earlier = Earlier(path, header.config, header.checks, header.continues)
-    waiting: list[Exchange] = []
-    try:
-        for read in stream:
-            _take(earlier, waiting, read.pop("kind"), read)
-    except EvidenceError:
-        if earlier.facts is None:
-            raise
-    if earlier.facts is None:
-        raise EvidenceError(f"{path} ends before the server had described itself.", "There is nothing to go on from.")
-    earlier.exchanges.setdefault(UNFINISHED, []).extend(waiting)
-    return earlier
-
-
-def _take(earlier: Earlier, waiting: list[Exchange], kind: str, data: Mapping[str, Any]) -> None:
-    match kind:
-        case "exchange":
-            waiting.append(exchange_from_record(data))
-        case "earlier":
-            by_number = {e.number: e for e in waiting}
-            for check, numbers in data["exchanges"].items():
-                earlier.exchanges[check] = [by_number.pop(n) for n in numbers if n in by_number]
-            waiting[:] = by_number.values()
-        case "facts":
-            earlier.facts = codec.from_json(Facts, data)
-            earlier.exchanges.setdefault("", []).extend(waiting)
-            waiting.clear()
-        case "evidence":
-            collected = codec.from_json(Collected, data)
-            earlier.collected[collected.check] = collected
-        case "judgement":
-            outcome = codec.from_json(Outcome, data)
-            earlier.outcomes[outcome.check] = outcome
-            earlier.exchanges.setdefault(outcome.check, []).extend(waiting)
-            waiting.clear()
-        case _:
-            pass
+    contents = read_contents(path, exchanges=True)
+    return Earlier(contents, contents.described("There is nothing to go on from."))
 
 
 def continued(config: AuditConfig, earlier: Earlier) -> AuditConfig:
@@ -154,7 +123,6 @@ def continued(config: AuditConfig, earlier: Earlier) -> AuditConfig:
 
 def require_same_server(earlier: Earlier, probe: LiveProbe) -> None:
     """Raises UsageError that says what differs: what the server says of itself, what it can, or the laws that it gives."""
-    assert earlier.facts is not None
     _require_same_facts(earlier.facts, probe.facts, earlier.path)
     _require_same_law(earlier, probe)
 

@@ -59,7 +59,7 @@ class Audit:
         """`chosen` are the checks to run, `every` all that exist: what was left out is not safe to use. `earlier` is the audit
         to go on from.
         """
-        self.continues = () if earlier is None else (*earlier.continues, str(earlier.path))
+        self.continues = () if earlier is None else earlier.continues
         self.earlier = earlier
         self.config, self.chosen, self.every, self.listen = config, chosen, every, listen
         self.baseline = baseline or Baseline()

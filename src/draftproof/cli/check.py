@@ -14,8 +14,9 @@ from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
+from draftproof.report.planned import write_plan
 from draftproof.report.progress import LOADING, ProgressReporter
-from draftproof.report.terminal import TerminalReporter, write_plan
+from draftproof.report.terminal import TerminalReporter
 
 _EXIT_TABLE = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())
 
@@ -131,7 +132,7 @@ def check(
 def _run(config: AuditConfig, outputs: Outputs, baseline: Baseline, *, dry_run: bool) -> Report:
     page, verbosity = Page(outputs.human_file), outputs.verbosity
     progress = ProgressReporter(sys.stderr)
-    show = _Plan(page) if dry_run else TerminalReporter(page, verbosity, alpha=config.alpha)
+    show = _Plan(page, verbosity) if dry_run else TerminalReporter(page, verbosity, alpha=config.alpha)
     try:
         listen = Listeners([progress, show] if verbosity >= 0 else [show])
         if verbosity >= 0:
@@ -144,9 +145,9 @@ def _run(config: AuditConfig, outputs: Outputs, baseline: Baseline, *, dry_run: 
 class _Plan:
     """Shows the plan of a dry run, and nothing else."""
 
-    def __init__(self, page: Page) -> None:
-        self._page = page
+    def __init__(self, page: Page, verbosity: int) -> None:
+        self._page, self._verbosity = page, verbosity
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PlanMade):
-            write_plan(self._page, event.plan)
+            write_plan(self._page, event.plan, self._verbosity)

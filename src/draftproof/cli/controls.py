@@ -42,7 +42,13 @@ Examples:
 @click.option("--repeats", type=click.IntRange(1), default=1, help="How often each server is audited.")
 @click.option("--seed", type=int, default=1, help="Seed of the first audit; each repeat takes the next one.")
 @click.option("--jobs", type=click.IntRange(1), default=None, show_default="processors", help="Audits at once.")
-@click.option("--json", "json_to", default=None, metavar="FILE", help="Write the result there; - for standard output.")
+@click.option(
+    "--json",
+    "json_to",
+    default=None,
+    metavar="FILE",
+    help="Write the result there, in place of an earlier one; - is standard output.",
+)
 @click.option(
     "--keep", is_flag=True, help="Add to what the JSON file says already, of other servers, checks and seeds."
 )

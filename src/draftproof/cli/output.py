@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,11 +46,14 @@ def require_writable(to: str | None, what: str = "The JSON report") -> None:
     if to in {None, "-"}:
         return
     path = Path(str(to))
+    new = not path.exists()
     try:
         with path.open("a"):
             pass
     except OSError as error:
         raise UsageError(f"{what} cannot be written to {path}: {error.strerror}.", "Name another file.") from error
+    if new:
+        path.resolve().unlink(missing_ok=True)  # an audit that is killed leaves no empty report
 
 
 def write_json(document: str, json_to: str | None) -> bool:
@@ -57,19 +62,45 @@ def write_json(document: str, json_to: str | None) -> bool:
 
 
 def write(document: str, to: str, what: str) -> bool:
-    """Writes a document to a file, or to standard output ("-"). False (with a message) when that failed."""
+    """Writes a document to a file, in place of what was there, or to standard output ("-"). False (with a message) when that
+    failed; then what was there is whole.
+    """
     try:
         if to == "-":
             sys.stdout.write(document)
             sys.stdout.flush()
         else:
-            Path(to).write_text(document, encoding="utf-8")
+            _replace(Path(to).resolve(), document)
     except BrokenPipeError:
         return True
     except OSError as error:
         warn(f"{what} could not be written to {to}: {error.strerror}. Free some space or name another file.")
         return False
     return True
+
+
+def _replace(path: Path, document: str) -> None:
+    """The new document or the old one stands there at any time, never a part: a disk may be full, or the process killed."""
+    there = path.exists()
+    if there and not path.is_file():  # a device or a pipe holds nothing that could be kept
+        path.write_text(document, encoding="utf-8")
+        return
+    part = path.with_name(f".draftproof-{os.getpid()}.part")
+    try:
+        part.write_text(document, encoding="utf-8")
+        if there:
+            shutil.copymode(path, part)
+        part.replace(path)
+    except OSError as error:
+        if error.errno not in _ONLY_IN_PLACE:
+            raise
+        path.write_text(document, encoding="utf-8")
+    finally:
+        part.unlink(missing_ok=True)
+
+
+_ONLY_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EBUSY}
+"""A folder that takes no new file, or a file that was mounted by itself."""
 
 
 def settle_stdout() -> None:

@@ -61,7 +61,7 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format("json", "JSON", "draftproof.report.json_report", "a JSON report"),
     Format("html", "HTML", "draftproof.report.html", "a report for a browser", ("matplotlib", "jinja2")),
-    Format("junit", "JUnit", "draftproof.report.junit", "a JUnit report, one test case per check,"),
+    Format("junit", "JUnit", "draftproof.report.junit", "a JUnit report (one test case per check)"),
     Format("sarif", "SARIF", "draftproof.report.sarif", "a SARIF 2.1.0 report"),
 )
 """One option each, of that name."""
@@ -181,7 +181,7 @@ def _options() -> Iterator[Callable[[Callable[..., int]], Callable[..., int]]]:
             envvar=f"DRAFTPROOF_{kind.name.upper()}",
             default=None,
             metavar="FILE",
-            help=f"Write {kind.about} too; - is standard output.",
+            help=f"Write {kind.about} too, in place of an earlier one; - is standard output.",
         )
     yield click.option(
         "--baseline",
@@ -195,7 +195,7 @@ def _options() -> Iterator[Callable[[Callable[..., int]], Callable[..., int]]]:
         type=click.Path(dir_okay=False, path_type=Path),
         default=None,
         metavar="FILE",
-        help="Write all that fails into a baseline. Reasons and dates that stand there are kept.",
+        help="Write all that fails into a baseline, in place of an earlier one. Reasons and dates that stand there are kept.",
     )
     yield click.option("-q", "--quiet", is_flag=True, help="Faults (or differences) and the last line only.")
     yield click.option("-v", "--verbose", is_flag=True, help="All findings, statements and tables.")

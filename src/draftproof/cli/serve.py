@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from draftproof.cli.serve_options import (
     read_speculation,
     slot_context,
 )
-from draftproof.core.errors import UsageError, install
+from draftproof.core.errors import InstrumentError, UsageError, install
 
 if TYPE_CHECKING:
     from draftproof.server.load import Files
@@ -65,12 +66,11 @@ def serve(**given: Any) -> None:
         threading.Thread(target=_import_early, daemon=True).start()
         served = _load(given)
         _import_server()
+        if given["chat_template_file"] is not None:
+            served = _with_template(served, _read(given["chat_template_file"]))
         from draftproof.server import run
-        from draftproof.server.standing import lines
 
-        for line in lines(served):
-            click.echo(line, err=True)
-        run.Server(served, _options(given), _ready).run_on(listening)
+        run.Server(served, _options(given), partial(_ready, served, given)).run_on(listening)
 
 
 def _import_early() -> None:
@@ -86,9 +86,29 @@ def _import_server() -> None:
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
 
 
-def _ready(url: str) -> None:
+def _with_template(served: Served, source: str) -> Served:
+    from draftproof.server.chat import ChatTemplate
+
+    ChatTemplate(source, served.vocabulary).compile()
+    return replace(served, template=source)
+
+
+def _ready(served: Served, given: dict[str, Any], url: str) -> None:
     starting.over()
     click.echo(f"draftproof serves {url}")
+    threading.Thread(target=_measure, args=(served, given), daemon=True).start()
+
+
+def _measure(served: Served, given: dict[str, Any]) -> None:
+    """What rows cost, which requests that speculate or have company would else have to wait for; then tells what speculates."""
+    from draftproof.server.standing import lines
+
+    with contextlib.suppress(InstrumentError):  # the server ended before
+        if given["model"] is not None and (served.defaults.speculation.wanted or given["slots"] > 1):
+            _say("measuring what rows cost")
+            _ = served.models.target.max_rows_exact
+        for line in lines(served):
+            click.echo(line, err=True)
 
 
 def _say(what: str) -> None:
@@ -122,8 +142,7 @@ def _load(given: dict[str, Any]) -> Served:
         defaults = _defaults(given, has_draft=files.draft is not None)
         _check_drafts(files, defaults.speculation.types)
         served = load_files(files, defaults, _say)
-    template = given["chat_template_file"]
-    return served if template is None else replace(served, template=_read(template))
+    return served
 
 
 def _check_drafts(files: Files, types: Sequence[str]) -> None:

@@ -101,8 +101,10 @@ def watch(
     page, failing, audited = Page(sys.stderr), False, False
     with _metrics(metrics_host, metrics_port) as observe, State(state_file, url, alpha) as state:
         page.line(f"watching {url}: round {state.rounds + 1}, {per_hour:g} requests per hour, state in {state_file}")
-        teller = _Teller(url, page)
-        for made, ended in enumerate(paced(Watch(config, state, folder=folder), per_hour, stop), 1):
+        watching, teller = Watch(config, state, folder=folder), _Teller(url, page)
+        if watching.unfinished is not None:
+            page.line(f"a round was killed half-way; what it had found is in {watching.unfinished}")
+        for made, ended in enumerate(paced(watching, per_hour, stop), 1):
             observe(ended)
             teller.tell(ended)
             failing = any(s.verdict == "fail" for s in ended.standing.values())

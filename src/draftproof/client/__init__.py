@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink, read_records
 from draftproof.client.facts import connect
-from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.http import Http
+from draftproof.client.patience import Budget, Limits
 from draftproof.client.probe import LiveProbe
 
 __all__ = [

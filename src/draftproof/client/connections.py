@@ -17,8 +17,11 @@ from urllib.parse import urlsplit
 
 from draftproof.core.errors import UsageError
 
+PROMPT_S = 0.5
+"""After so long a silence in the TLS handshake the host is asked whether it speaks plain HTTP."""
+
 HANDSHAKE_S = 5.0
-"""The longest wait for the TLS handshake of a host that has accepted the connection: a server of plain HTTP waits for more."""
+"""The longest wait for the TLS handshake of a host that has accepted the connection and does not show that it speaks plain HTTP."""
 
 _SURELY_OPEN_S = 0.5
 """Few servers close a connection sooner; asking the system every time would cost a switch of threads."""
@@ -57,12 +60,31 @@ class _Tls(http.client.HTTPSConnection):
         self._tls = context
 
     def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock.settimeout(min(HANDSHAKE_S, self.timeout or HANDSHAKE_S))
-        try:
-            self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
-        except TimeoutError as error:
-            raise HandshakeSilence(*error.args) from error
+        """Raises HandshakeSilence: soon of a server of plain HTTP, which waits for the end of a line that TLS does not send."""
+        for wait_s in (PROMPT_S, HANDSHAKE_S):
+            http.client.HTTPConnection.connect(self)
+            self.sock.settimeout(min(wait_s, self.timeout or wait_s))
+            try:
+                self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
+                return
+            except TimeoutError as error:
+                silence = HandshakeSilence(*error.args)
+            if _speaks_http(self.host, self.port):
+                break
+        raise silence
+
+
+def _speaks_http(host: str, port: int) -> bool:
+    """Whether the host answers a request in plain HTTP, and not to say that TLS is what it expects (400, or a redirect)."""
+    connection = http.client.HTTPConnection(host, port, timeout=PROMPT_S)
+    try:
+        connection.request("HEAD", "/")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return status != http.HTTPStatus.BAD_REQUEST and not 300 <= status < 400
 
 
 class Connections:

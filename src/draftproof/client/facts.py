@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from draftproof.client.dialect import Dialect, Survey
 from draftproof.client.dialects import DIALECTS
 from draftproof.client.evidence import Sink
-from draftproof.client.http import Budget, Http, Limits
+from draftproof.client.http import Http
+from draftproof.client.patience import Budget, Limits
 from draftproof.client.probe import LiveProbe
 from draftproof.client.trials import try_out
 from draftproof.client.wire import server_words

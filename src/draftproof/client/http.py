@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -18,37 +17,12 @@ from draftproof.client.connections import Connections, base_url
 from draftproof.client.evidence import NullSink, Sink
 from draftproof.client.failures import Failure, dropped, no_answer, no_connection, silent, too_large, too_long
 from draftproof.client.keys import ApiKey
+from draftproof.client.patience import Budget, Limits, Patience
 from draftproof.core.errors import BudgetSpent
 from draftproof.core.exchange import Attempt, Exchange
 
 _KEPT_OF_REFUSED_BODY = 1 << 16
 _READ = 1 << 16
-_LEAST_WAIT_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long to wait, how much to read, how often to try. `silence_s` is the longest gap without a byte."""
-
-    connect_s: float = 10.0
-    silence_s: float = 30.0
-    total_s: float = 600.0
-    body_bytes: int = 64 << 20
-    attempts: int = 6
-    backoff_s: float = 0.25
-    """Doubled after every attempt: 6 attempts wait 7.75 s in all, time for a small server to come back."""
-    waiting_s: float = 600.0
-    """The longest wait for a server that says it is asked too much, over all requests."""
-    retry_after_s: float = 60.0
-    """The longest Retry-After that is honoured; a server that asks for more is not asked again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The most that may be asked of a server; None is no limit. A batch is one request, and so is one that is tried again."""
-
-    requests: int | None = None
-    seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -92,9 +66,7 @@ class Http:
         self.sink = sink or NullSink()
         self.url = base_url(url)
         self.stopped = threading.Event()
-        self.waits, self.waited_s = 0, 0.0
-        """How often, and how long, the server had its client wait (429); waits at the same time count once."""
-        self._wait_until_s = 0.0
+        self.patience = Patience(self.limits, self.budget, self.elapsed_s)
         self._connections = Connections(self.url, connect_s=self.limits.connect_s, silence_s=self.limits.silence_s)
         self._prefix = urlsplit(self.url).path
         self._numbered = threading.Lock()
@@ -250,51 +222,18 @@ class Http:
 
     def _pause(self, trial: _Trial, tried: int) -> float | None:
         """Seconds to wait before the next attempt; None to stop."""
-        backoff_s = self.limits.backoff_s * 2 ** (tried - 1)
-        # A server that never answered is more likely absent than restarting: say so soon.
-        most = self.limits.attempts if self._answered else min(2, self.limits.attempts)
         if self.stopped.is_set():
             return None
-        wait_s = _retry_after_s(trial.retry_after) if trial.status == 429 else None
-        if wait_s is not None:
-            # It says when to come again: what ends that is the time spent waiting, not the number of attempts.
-            longer_s = wait_s if tried < most else max(wait_s, _LEAST_WAIT_S)
-            return self._limited(longer_s) if wait_s <= self.limits.retry_after_s else None
-        if tried >= most:
-            return None
-        if trial.failure:
-            if trial.kept and trial.failure.retry:
-                self._connections.end_idle()  # the server closed what it had left open: nothing to wait for
-                return 0.0
-            return backoff_s if trial.failure.retry else None
-        if trial.status == 429:
-            return self._limited(backoff_s)
-        return backoff_s if trial.status == 503 else None
-
-    def _limited(self, wait_s: float) -> float:
-        """Books a wait that the server asked for. Raises BudgetSpent when all waits are too long, or longer than the budget."""
-        with self._numbered:
-            now = self.elapsed_s()
-            self.waited_s += max(0.0, now + wait_s - max(now, self._wait_until_s))
-            self._wait_until_s = max(self._wait_until_s, now + wait_s)
-            self.waits += 1
-            waited_s = self.waited_s
-        if waited_s > self.limits.waiting_s:
-            raise BudgetSpent(
-                f"The server limits the rate of requests (HTTP 429): {waited_s:.0f} s of waiting are more than "
-                f"{self.limits.waiting_s:.0f} s.",
-                "Lift the limit for this client, or come again later with --resume.",
-            )
-        if self.budget.seconds is not None and now + wait_s > self.budget.seconds:
-            raise BudgetSpent(
-                f"The server has its clients wait (HTTP 429) beyond the budget of {self.budget.seconds:g} seconds.",
-                "Allow more with --budget (budget=), or come again later with --resume (resume=).",
-            )
-        return wait_s
+        pause_s = self.patience.pause(tried, trial.status, trial.retry_after, trial.failure, answered=self._answered)
+        if pause_s is not None and trial.kept and trial.failure and trial.failure.retry:
+            self._connections.end_idle()  # the server closed what it had left open: nothing to wait for
+            return 0.0
+        return pause_s
 
 
 def require_listening(url: str, limits: Limits | None = None) -> None:
-    """Opens a connection and closes it, without a request; once more for a server that is being restarted.
+    """Opens a connection and closes it; once more for a server that is being restarted. No request is sent, but to a host that is
+    to speak TLS and does not: whether it speaks plain HTTP.
 
     Raises UsageError for a URL that cannot be, Unreachable.
     """
@@ -318,13 +257,3 @@ def _foreign(body: bytes) -> str:
     except UnicodeDecodeError as e:
         return f", not UTF-8 at byte {e.start}"
     return ""
-
-
-def _retry_after_s(value: str) -> float | None:
-    """Seconds from a Retry-After header, which is a number or a date; None when it is neither."""
-    if value.isdigit():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None

@@ -179,7 +179,7 @@ class LiveProbe:
         ask = self.watch.suspicious()
         rows = [] if ask is None else [likely(self._ask_anew(ask)[0]) for _ in range(_AGAIN)]
         gap = two_laws([row for row in rows if row])
-        return Observed(self.watch.identities, gap, self.http.waits, self.http.waited_s)
+        return Observed(self.watch.identities, gap, self.http.patience.waits, self.http.patience.waited_s)
 
     def describes(self, survey: Survey) -> None:
         """What the server said of itself, to be compared with what it says later: of the endpoints that name its build."""

@@ -18,7 +18,7 @@ from draftproof.report.clean import LONGEST, clean
 from draftproof.report.links import check_url, finding_url
 from draftproof.report.plots import plots
 from draftproof.report.plots.figure import Plot
-from draftproof.report.terminal import continuation, told_of
+from draftproof.report.summary import continuation, told_of
 
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     Verdict.PASS: ("pass", "✓"),

@@ -15,7 +15,8 @@ from draftproof.auditing.outcome import EXIT_CODES, FAULT, SOUND, Outcome, Repor
 from draftproof.core.errors import DraftproofError
 from draftproof.core.verdict import Verdict
 from draftproof.report.clean import clean
-from draftproof.report.terminal import finding_line, told_of
+from draftproof.report.summary import told_of
+from draftproof.report.terminal import finding_line
 
 SUITE = "draftproof"
 

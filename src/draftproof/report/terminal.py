@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from draftproof.auditing.events import (
     AuditFinished,
@@ -14,17 +12,13 @@ from draftproof.auditing.events import (
     PlanMade,
     SelfTestPassed,
 )
-from draftproof.auditing.outcome import EXIT_CODES, Accepted, Answer, Outcome, Report
-from draftproof.auditing.plan import PLAN_SPREAD, Plan
-from draftproof.auditing.safety import span
+from draftproof.auditing.outcome import Outcome, Report
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.ask import Scalar
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort
-from draftproof.core.verdict import Cell, Finding, Statement, Table, Verdict
+from draftproof.core.verdict import Finding, Statement, Verdict
 from draftproof.report.page import Page, listed
-
-_NEXT = {Effort.QUICK: " --effort standard", Effort.STANDARD: " --effort deep"}
+from draftproof.report.summary import write_summary
 
 LABELS = {
     Verdict.PASS: ("pass", "green"),
@@ -34,14 +28,11 @@ LABELS = {
     Verdict.NOT_APPLICABLE: ("n/a", "dim"),
 }
 _LABEL_WIDTH = max(len(word) for word, _ in LABELS.values())
-_ANSWERS = {Answer.YES: "green", Answer.NO: "bold red", Answer.UNKNOWN: "yellow"}
 _TROUBLE = {Verdict.FAIL, Verdict.ERROR}
 FEW = 10
 """Of so many checks each is told, of more only those that did not pass."""
 _FOLDED = {Verdict.PASS: "what each saw", Verdict.NOT_APPLICABLE: "why"}
 """Verdicts that are only counted where nobody asks for more, and what -v tells of them."""
-_LARGE = 3_000_000
-"""An evidence file of so many bytes is worth a word."""
 
 
 class TerminalReporter:
@@ -183,139 +174,3 @@ def statement_line(statement: Statement) -> str:
         "certain" if statement.error_probability == 0 else f"wrong with probability {statement.error_probability:.1g}"
     )
     return f"{statement.text} (n={statement.n}, {statement.method}, {odds})"
-
-
-def write_summary(page: Page, report: Report, verbosity: int = 0) -> None:
-    """What the verdicts mean: aggregates, limits, what is safe, what to do, and the exit code in words.
-
-    What matters most comes last, where a terminal shows it.
-    """
-    if verbosity >= 0 and report.outcomes:
-        _tables(page, report, verbosity)
-        if report.aggregates:
-            page.blank()
-            _aggregates(page, report.aggregates, verbosity)
-        if report.safety or report.limits:
-            page.blank()
-        _list(page, "Limits of this audit", [f"{limit.what}: {limit.effect}" for limit in report.limits])
-    for accepted in report.accepted if verbosity >= 0 else ():
-        page.line(("accepted", "yellow"), f": {told_of(accepted)}", hang=4)
-    for note in report.notes:
-        page.line(note)
-    if report.continues:
-        page.line(continuation(report))
-    if verbosity >= 0 and report.outcomes:
-        _safety(page, report)
-        _list(page, "What to do", report.remedies)
-        page.blank()
-    if report.stopped:
-        page.line(("stopped early", "bold yellow"), f": {report.stopped}")
-    _last_line(page, report)
-
-
-def _safety(page: Page, report: Report) -> None:
-    """A line per row: the answer, and what it rests on, as far as it fits."""
-    # After a choice of checks, the rows that none of them speaks to would only repeat that they were not run.
-    rows = [row for row in report.safety if not report.config.checks or row.touched] or report.safety
-    if rows:
-        page.line("Safe to use?")
-    width = max((len(row.what) for row in rows), default=0)
-    for row in rows:
-        lead = f"  {row.what.ljust(width)}  "
-        answer = row.answer.ljust(7)
-        reason = row.brief(page.width - len(lead) - len(answer) - 2 if page.wraps else _REASON)
-        parts = lead, (answer, _ANSWERS[row.answer]), f"  {reason}"
-        (page.line if len(lead + answer + reason) + 2 > page.width else page.short)(*parts)
-
-
-_REASON = 100
-"""Characters of a reason where lines do not end."""
-
-
-def _aggregates(page: Page, table: Table, verbosity: int) -> None:
-    """The table, or a sentence where the server reports what is true."""
-    if verbosity <= 0 and table.rows and all(_shown(row[2]) == _shown(row[3]) for row in table.rows):
-        names = ", ".join(dict.fromkeys(str(row[0]) for row in table.rows))
-        page.line(f"The same as reported and in one-token answers: {names}")
-    else:
-        page.table(table, indent=0)
-
-
-def _shown(cell: Cell) -> str:
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-
-
-def _list(page: Page, title: str, lines: Sequence[str]) -> None:
-    if lines:
-        page.line(title)
-    for line in lines:
-        page.line(f"- {line}", indent=2, hang=4)
-
-
-def continuation(report: Report) -> str:
-    """Which audits a resumed one goes on from, and how often all of them together fail a sound server."""
-    odds = report.config.alpha * (2 - 0.5 ** len(report.continues))
-    return (
-        f"continues {', '.join(report.continues)}: the samples of all audits count together. Each further look could be wrong "
-        f"too, so its bar is higher: all of them together fail a sound server in at most 1 of {1 / odds:,.0f} cases"
-    )
-
-
-def told_of(accepted: Accepted) -> str:
-    """An accepted finding in words: which, until when, why."""
-    until = f" until {accepted.expires}" if accepted.expires else ""
-    return f"{accepted.name}{until}" + (f": {accepted.reason}" if accepted.reason else "")
-
-
-def _tables(page: Page, report: Report, verbosity: int) -> None:
-    """All tables when verbose; those of sampling checks, counts beside the law, when samples were asked for."""
-    for outcome in report.outcomes:
-        sampled = report.config.samples is not None and outcome.terms.alpha > 0
-        for table in outcome.judgement.tables if verbosity > 0 or sampled else ():
-            page.blank()
-            page.table(table)
-
-
-def _last_line(page: Page, report: Report) -> None:
-    style = "bold green" if report.exit_code == 0 else "bold red" if report.exit_code == 1 else "bold yellow"
-    parts = [
-        f" ({report.exit_meaning or EXIT_CODES[report.exit_code]})",
-        f"{report.requests} requests",
-        f"{report.elapsed_s:.1f} s",
-    ]
-    worst = [o.check for o in report.outcomes if o.judgement.verdict is Verdict.FAIL]
-    hints = []
-    if report.evidence_path:
-        parts.append(f"evidence in {report.evidence_path}{_size(report.evidence_path)}")
-        hints.append(f"draftproof rejudge {shlex.quote(str(report.evidence_path))}")
-    if worst:
-        hints.append(f"draftproof explain {worst[0]}")
-    more = any(o.judgement.more for o in report.outcomes)
-    if report.evidence_path and (report.stopped or more) and report.facts.url:
-        effort = _NEXT.get(report.config.effort, "") if more else ""
-        hints.append(f"draftproof check {report.facts.url} --resume {shlex.quote(str(report.evidence_path))}{effort}")
-    page.line((f"exit {report.exit_code}", style), " · ".join(parts), hang=2)
-    for hint in hints if report.outcomes else ():
-        page.line(hint, indent=2)
-
-
-def _size(path: Path) -> str:
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return ""
-    return f" ({size / 1e6:.0f} MB)" if size >= _LARGE else ""
-
-
-def write_plan(page: Page, plan: Plan) -> None:
-    """For a dry run: what would be asked, and what it would cost."""
-    width = max((len(p.check) for p in plan.checks), default=0)
-    for planned in plan.checks:
-        label = LABELS[Verdict.NOT_APPLICABLE] if planned.not_applicable else "run"
-        cost = planned.not_applicable or f"about {planned.requests} requests: {planned.claim}"
-        page.entry(label, planned.check, cost, name_width=width, label_width=4)
-    least = plan.seconds_at_least
-    time = "" if least is None else f", at least {least:.1f} s in round trips; generation comes on top"
-    if plan.seconds is not None:
-        time = f", {span(plan.seconds, PLAN_SPREAD * plan.seconds)} at the pace of its first answers"
-    page.line(f"in all about {plan.requests} requests{time}")

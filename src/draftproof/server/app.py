@@ -42,7 +42,7 @@ OPEN = Access()
 
 
 def create_app(worker: Worker, access: Access = OPEN) -> Starlette:
-    """The server around a worker that was started. Raises UsageError for a chat template that is broken."""
+    """The server around a worker that was started."""
     template = ChatTemplate(worker.served.template or PLAIN, worker.served.vocabulary)
     app = Starlette(routes=[route for group in GROUPS for route in group.starlette])
     app.state.draftproof = State(worker, template, SelfReport(worker, template, page=access.page), access.body_limit)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn
-
-from jinja2 import Template, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from draftproof.core.errors import UsageError
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import Conversation, Message
 from draftproof.server.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 PLAIN = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 """Messages one after the other, for models that were never taught to chat."""
@@ -22,20 +23,35 @@ _MARK = "a sentence that no template has"
 
 
 class ChatTemplate:
-    """A Jinja template, run in a sandbox: it sees the messages and nothing of this program. Raises UsageError for a broken one."""
+    """A Jinja template, run in a sandbox: it sees the messages and nothing of this program. It is compiled at its first use."""
 
     def __init__(self, source: str, vocabulary: Vocabulary) -> None:
         self.source = source
         self._vocabulary = vocabulary
+
+    def compile(self) -> None:
+        """Raises UsageError for a broken template."""
+        _ = self._template
+
+    @cached_property
+    def _template(self) -> Template:
+        from jinja2 import TemplateError  # an eighth of the time to start, for what many servers never need
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        def raise_exception(message: str) -> NoReturn:
+            raise TemplateError(message)
+
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"], autoescape=False
         )
         environment.filters["tojson"] = _tojson
-        environment.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
+        environment.globals.update(raise_exception=raise_exception, strftime_now=_strftime_now)
         try:
-            self._template: Template = environment.from_string(source)
+            return environment.from_string(self.source)
         except TemplateError as error:
-            raise UsageError(f"The chat template is broken: {error}.", "Name another with --chat-template.") from error
+            raise UsageError(
+                f"The chat template is broken: {error}.", "Start the server with another: --chat-template-file."
+            ) from error
 
     def render(
         self,
@@ -48,7 +64,8 @@ class ChatTemplate:
         """The text of a conversation. opening: with what comes before the model's own turn.
 
         carried_on: whether the model carries on the last message, which must be the assistant's then, rather than begin another
-        one; None: if it is the assistant's. Raises Refusal for messages that the template, or this server, does not take.
+        one; None: if it is the assistant's. Raises Refusal for messages that the template, or this server, does not take,
+        UsageError for a broken template.
         """
         if not messages:
             raise Refusal("'messages' must not be empty")
@@ -58,9 +75,10 @@ class ChatTemplate:
         begun = ""
         if carried_on is not False and told[-1]["role"] == "assistant":
             begun, opening = told.pop()["content"], True
+        template = self._template
         unreserved = {name: value for name, value in (extra or {}).items() if name not in _RESERVED}
         try:
-            text = self._template.render(
+            text = template.render(
                 **unreserved,
                 messages=told,
                 add_generation_prompt=opening,
@@ -90,7 +108,7 @@ class ChatTemplate:
         user = Message(role="user", content="a")
         try:
             return _MARK in self.render([Message(role=role, content=_MARK), user])
-        except Refusal:
+        except (Refusal, UsageError):
             return False
 
     def _role(self, role: str) -> str:
@@ -118,10 +136,6 @@ def _text(message: Message) -> str:
 
 def _tojson(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise TemplateError(message)
 
 
 def _strftime_now(form: str) -> str:

@@ -78,10 +78,4 @@ def load_files(files: Files, defaults: Defaults = LLAMA_DEFAULTS, said: Callable
             f"Models in GGUF files need libllama ({error}).",
             install("serve"),
         ) from error
-    told = said or (lambda _: None)
-    served = replace(load_llama.load(files, told), defaults=defaults)
-    if defaults.speculation.wanted or (files.slots > 1 and files.strict):
-        told("measuring what rows cost")  # else the first request that speculates, or has company, waits for it
-        _ = served.models.target.max_rows_exact
-        served.models.costs_of(defaults.speculation)
-    return served
+    return replace(load_llama.load(files, said or (lambda _: None)), defaults=defaults)

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, count
 from pathlib import Path
 
 from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.auditing.outcome import Outcome
 from draftproof.auditing.target import kept_in
-from draftproof.core.errors import Busy, EvidenceLost, TargetError
+from draftproof.core.errors import Busy, EvidenceError, EvidenceLost, TargetError
 from draftproof.core.verdict import Verdict
 from draftproof.stats.forever import accumulated, alpha_at
 from draftproof.watch.state import Round, Standing, State
@@ -76,10 +75,14 @@ class Ended:
 class Watch:
     """Audits one server in rounds. Half of the configuration's alpha is spread over the audits, each of which has less of it than
     the one before; the other half is for the evidence that gathers over all of them. So the watch may go on for ever.
+
+    `unfinished`: where the evidence of a round that was killed half-way was moved, in place of that of an earlier such round; None
+    where there was none. Raises EvidenceError where it cannot be moved.
     """
 
     def __init__(self, config: AuditConfig, state: State, *, folder: Path = Path(), run: RunAudit = audit) -> None:
         self.config, self.state, self.folder, self._run = config, state, folder, run
+        self.unfinished = self._set_aside()
 
     def round(self) -> Ended:
         """One audit, remembered. The evidence is kept where a verdict changed for the worse.
@@ -87,7 +90,7 @@ class Watch:
         Raises UsageError and InstrumentError for what no waiting cures.
         """
         number, at = self.state.rounds + 1, datetime.now(UTC).isoformat(timespec="seconds")
-        evidence = self._fresh(number)
+        evidence = self._evidence(f"{number:06}")
         look = self.state.audits + 1  # a round without an audit decided nothing, so that it spends no alpha
         alpha = alpha_at(look, self.config.alpha / 2)
         config = replace(self.config, checks=self.config.checks or LIGHT, alpha=alpha, seed=None, out=evidence)
@@ -121,11 +124,21 @@ class Watch:
         self.state.add(made, standing, wealth)
         return Ended(made, changes, standing, wealth, trouble)
 
-    def _fresh(self, number: int) -> Path:
-        """A name that no other watch takes, and no file has: a round that was killed may have left one."""
-        stem = f"draftproof-watch-{self.state.id}-{number:06}"
-        names = chain([stem], (f"{stem}-{again}" for again in count(2)))
-        return next(path for name in names if not (path := self.folder / f"{name}.jsonl.gz").exists())
+    def _evidence(self, which: str) -> Path:
+        """A name that no other watch takes."""
+        return self.folder / f"draftproof-watch-{self.state.id}-{which}.jsonl.gz"
+
+    def _set_aside(self) -> Path | None:
+        known, place = self.state.evidence, self._evidence("unfinished")
+        left = sorted(path for path in self.folder.glob(self._evidence("[0-9]*").name) if path.name not in known)
+        try:
+            for path in left:
+                path.replace(place)
+        except OSError as error:
+            raise EvidenceError(
+                f"What a killed round left cannot be moved to {place}: {error.strerror}.", "Name another --folder."
+            ) from error
+        return place if left else None
 
     def _compared(
         self, found: list[tuple[str, Verdict, str, tuple[str, ...]]], at: str

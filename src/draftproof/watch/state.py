@@ -93,6 +93,12 @@ class State:
         return int(self._db.execute("select coalesce(sum(requests), 0) from rounds").fetchone()[0])
 
     @property
+    def evidence(self) -> frozenset[str]:
+        """The names of the files that were kept."""
+        kept = self._db.execute("select evidence from rounds where evidence != ''")
+        return frozenset(Path(path).name for (path,) in kept)
+
+    @property
     def log_wealth(self) -> float:
         """Log of the evidence gathered over all rounds; -inf before the first."""
         found = self._db.execute("select log_wealth from watched").fetchone()[0]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
-from draftproof.checks.contexts import Scored, fresh_row
+from draftproof.checks.contexts import fresh_row
+from draftproof.checks.logprobs.prompt_values import Place, Value, compared, shift
 from draftproof.checks.prompts import is_small, letters, longer
 from draftproof.checks.tolerance import ALL, NOISE_LIMIT, tolerances
 from draftproof.client.noise import squared_difference
@@ -23,17 +24,6 @@ LETTERS = 48
 MADE = 8
 """Tokens generated after the shorter prompt, so that a draft is made while the prompt's logprobs are held."""
 PLACES = {Effort.QUICK: 4, Effort.STANDARD: 8, Effort.DEEP: 24}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The oracle's row before the prompt's token of entry `n` (counted from the last, which is -1), and where both are had,
-    its row with the prompt worked out anew.
-    """
-
-    n: int
-    row: OracleRow
-    anew: OracleRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,46 +113,6 @@ def _noise(evidence: Evidence) -> float:
     return max(evidence.noise, math.sqrt(max(squares, default=0.0)))
 
 
-def _scored(evidence: Evidence, lag: int = 0, token: int = 0) -> list[tuple[Place, float, float | None, float]]:
-    """Per place: the value reported `lag` entries away; what the oracle has here for the token that is `token` entries away, and
-    the highest value that this could be.
-    """
-    found = []
-    entries, prompt = evidence.answer.prompt, evidence.answer.ask.prompt
-    for place in evidence.places:
-        at, of = place.n + lag, place.n + token
-        if not (-len(entries) <= at < 0 and -len(entries) <= of < 0):
-            continue
-        value = entries[at].logprob
-        if value is not None:
-            named = replace(entries[of], id=prompt[of] if isinstance(prompt, tuple) else None)
-            scored = Scored(named, place.row)
-            found.append((place, value, scored.true, scored.ceiling))
-    return found
-
-
-def _error(value: float, true: float | None, ceiling: float) -> float:
-    return max(0.0, value - ceiling) if true is None else value - true
-
-
-SHIFTS = (
-    (1, 0, "they stand at the next token"),
-    (-1, 0, "they stand at the token before"),
-    (1, 1, "they are the tokens' values one place early"),
-    (-1, -1, "they are the tokens' values one place late"),
-)
-"""Where a value is found, of which token it is (entries away from a place), and what that means."""
-
-
-def _shift(evidence: Evidence, limit: float) -> str:
-    """In words, the shift by which the reported values fit the oracle's, or ""."""
-    for lag, token, words in SHIFTS:
-        gaps = sorted(abs(_error(value, true, top)) for _, value, true, top in _scored(evidence, lag, token))
-        if len(gaps) >= 3 and gaps[len(gaps) // 2] <= limit:
-            return words
-    return ""
-
-
 def _moved(evidence: Evidence, limit: float) -> Iterator[tuple[Completion, str]]:
     """Answers in which a prompt token has another value although the same tokens stand before it."""
     entries = evidence.answer.prompt
@@ -193,16 +143,14 @@ def _findings(evidence: Evidence, limit: float) -> Iterator[Finding]:
         yield Finding("PLACEHOLDER", "the prompt's first token, which nothing precedes, is given 0.0", exchange)
     if absent := sum(t.logprob is None for t in answer.prompt[1:]):
         yield Finding("MISSING", f"{absent} of {len(answer.prompt)} prompt tokens have no logprob", exchange)
-    wrong = [(v, t, c) for _, v, t, c in _scored(evidence) if abs(_error(v, t, c)) > limit]
+    wrong = [value for value in compared(answer, evidence.places) if abs(value.error) > limit]
     if wrong:
-        value, true, ceiling = wrong[0]
-        shift = _shift(evidence, limit)
-        told = f"{true:.4f}" if true is not None else f"at most {ceiling:.4f}"
-        text = (
-            f"{len(wrong)} of {len(evidence.places)} values are wrong, such as {value:.4f} where the oracle has {told}"
-        )
-        text += f"; {shift}" if shift else ""
-        yield Finding("SHIFTED" if shift else "CORRUPT", text, exchange)
+        first, all_ = wrong[0], len(evidence.places)
+        moved = shift(answer, evidence.places, limit)
+        told = f"{first.true:.4f}" if first.true is not None else f"at most {first.ceiling:.4f}"
+        text = f"{len(wrong)} of {all_} values are wrong, such as {first.reported:.4f} where the oracle has {told}"
+        text += f"; {moved}" if moved else ""
+        yield Finding("SHIFTED" if moved else "CORRUPT", text, exchange)
     for other, text in _moved(evidence, limit):
         yield Finding("UNSTEADY", text, (answer.exchange, other.exchange))
 
@@ -231,27 +179,27 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.FAIL, text, (Finding(state, text, (answer.exchange,)),))
     noise = _noise(evidence)
     _, limit = tolerances(noise)
-    scored = _scored(evidence)
-    worst = max((abs(_error(v, t, c)) for _, v, t, c in scored), default=0.0)
-    measured = {"prompt tokens": got, "asked again": len(scored), "noise (nat)": noise, "worst difference (nat)": worst}
+    again = compared(answer, evidence.places)
+    worst = max((abs(value.error) for value in again), default=0.0)
+    measured = {"prompt tokens": got, "asked again": len(again), "noise (nat)": noise, "worst difference (nat)": worst}
     findings = tuple(_findings(evidence, limit))
-    tables = (_table(scored),) if scored else ()
+    tables = (_table(again),) if again else ()
     if findings:
         return Judgement(Verdict.FAIL, findings[0].text, findings, measured=measured, tables=tables)
     if noise > NOISE_LIMIT and any(_findings(evidence, ALL)):
         text = f"the server differs from itself by {noise:.3f} nat (RMS), too much to judge single values"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
-    if not scored:
+    if not again:
         text = "no token of the prompt could be asked again"
         return Judgement(
             Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts whose tokens can be written down"
         )
-    summary = f"{got} tokens of the prompt have logprobs; {len(scored)} asked again differ by {worst:.1e} nat at most"
+    summary = f"{got} tokens of the prompt have logprobs; {len(again)} asked again differ by {worst:.1e} nat at most"
     return Judgement(Verdict.PASS, summary, measured=measured, tables=tables)
 
 
-def _table(scored: Sequence[tuple[Place, float, float | None, float]]) -> Table:
-    rows = tuple((place.n, value, true, _error(value, true, top)) for place, value, true, top in scored)
+def _table(again: Sequence[Value]) -> Table:
+    rows = tuple((value.n, value.reported, value.true, value.error) for value in again)
     return Table("Prompt tokens asked again", ("token from the end", "reported", "true", "difference"), rows)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import common
@@ -12,6 +11,7 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import RESTART, Reports, batches, drafting, why_inconclusive
+from draftproof.checks.logprobs.explanations import Rescored, explain
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
@@ -24,15 +24,6 @@ FORCED_TOKENS = 16
 SPOTS = 8
 FEW_SHARE = 0.03
 RETOKENISED = "the contexts are texts, which the server may have cut into other tokens than it generated"
-
-
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """An answer, the oracle's row before each of its tokens, and the draft model's logprob of the token where it is known."""
-
-    answer: Completion
-    tokens: tuple[Scored, ...]
-    draft: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,75 +103,6 @@ def _errors(answers: Sequence[Rescored]) -> list[tuple[Scored, float]]:
     return [(s, e) for s, e in pairs if e is not None]
 
 
-def _median_gap(pairs: Iterator[tuple[float, float | None]]) -> float:
-    gaps = sorted(abs(a - b) for a, b in pairs if b is not None)
-    return gaps[len(gaps) // 2] if len(gaps) >= 4 else math.inf
-
-
-Explanation = Callable[[Rescored], Iterator[tuple[float, float | None]]]
-
-
-def _reported(tokens: Sequence[Scored]) -> list[tuple[int, float]]:
-    return [(n, s.token.logprob) for n, s in enumerate(tokens) if n and s.token.logprob is not None]
-
-
-def _value_of_neighbour(lag: int) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            if 0 <= n + lag < len(r.tokens):
-                yield value, r.tokens[n + lag].true
-
-    return pairs
-
-
-def _row_of_neighbour(lag: int) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            if 0 <= n + lag < len(r.tokens):
-                yield value, r.tokens[n + lag].of(r.tokens[n].token)
-
-    return pairs
-
-
-def _draft(r: Rescored) -> Iterator[tuple[float, float | None]]:
-    for n, value in _reported(r.tokens):
-        if n < len(r.draft):
-            yield value, r.draft[n]
-
-
-def _tempered(temperature: float) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            s = r.tokens[n]
-            mass = math.fsum(math.exp(x / temperature) for x in s.row.logprobs)
-            yield value, None if s.true is None else s.true / temperature - math.log(mass)
-
-    return pairs
-
-
-EXPLANATIONS: tuple[tuple[str, str, Explanation], ...] = (
-    ("SHIFTED", "they are the values of the next token", _value_of_neighbour(1)),
-    ("SHIFTED", "they are the values of the token before", _value_of_neighbour(-1)),
-    ("SHIFTED", "they are the token's values one position early", _row_of_neighbour(-1)),
-    ("SHIFTED", "they are the token's values one position late", _row_of_neighbour(1)),
-    ("DRAFTS_OWN", "they are the draft model's values", _draft),
-    *(("CLASS_MIX", f"they are values at temperature {t}", _tempered(t)) for t in (0.5, 0.7, 0.8, 1.5, 2.0)),
-)
-
-
-def _explain(answers: Sequence[Rescored], limit: float) -> tuple[str, str]:
-    """The code and the words for what the reported values really are."""
-    later = [value for r in answers for _, value in _reported(r.tokens)]
-    wrong = [s.token.logprob for s, e in _errors(answers) if abs(e) > limit]
-    value, times = Counter(wrong).most_common(1)[0] if wrong else (None, 0)
-    if times >= 2 and 2 * times > len(wrong):
-        some = "all of them are" if times == len(wrong) else f"{times} of the {len(wrong)} are"
-        return "PLACEHOLDER", f"{some} {value}"
-    fits = ((_median_gap(p for r in answers for p in pairs(r)), code, text) for code, text, pairs in EXPLANATIONS)
-    gap, code, text = min(fits, key=lambda fit: fit[0])
-    return (code, text) if later and gap <= limit else ("CORRUPT", "they fit no known pattern")
-
-
 def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """Compares value by value: 99 % within max(.01, 8 noise) nats and all within max(.05, 20 noise).
 
@@ -250,7 +172,7 @@ def _failed(
     measured: dict[str, float | int | str | None],
 ) -> Judgement:
     wrong = [(s, e) for s, e in errors if abs(e) > limit]
-    code, explanation = _explain(answers, limit)
+    code, explanation = explain(answers, [s for s, _ in wrong], limit)
     some = ", ".join(f"{s.true:.2f}" for s, _ in wrong[:4] if s.true is not None)
     told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
     summary = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,23 +9,15 @@ from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
+from draftproof.checks.logprobs.entries import Pair, absent, copied, differences, in_common, near_tie, noise_of
 from draftproof.checks.tolerance import ALL, NOISE_LIMIT, tolerances
-from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY
-from draftproof.core.tokens import Alternative, TokenRecord
+from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 REPEATS = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two answers to one request at temperature 0."""
-
-    whole: Completion
-    other: Completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,92 +46,19 @@ def collect(probe: Probe) -> Evidence:
     return Evidence(probe.facts.self_reports, streams, tuple(repeats), noise)
 
 
-def _absent(token: TokenRecord) -> bool:
-    """Whether this stands for text that came without a logprob entry."""
-    return token.logprob is None and not token.alternatives
-
-
-def _same(a: TokenRecord, b: TokenRecord) -> bool:
-    return a.id == b.id if a.id is not None and b.id is not None else a.text == b.text
-
-
-def _values(token: TokenRecord) -> dict[int | str, float]:
-    """The token's own value and those of its list, by id or text."""
-    values: dict[int | str, float] = {}
-    own = Alternative(token.id, token.text, token.logprob)
-    for entry in (*(token.alternatives or ()), own):
-        if entry.logprob is not None:
-            values.setdefault(entry.text if entry.id is None else entry.id, entry.logprob)
-    return values
-
-
-def _differences(a: TokenRecord, b: TokenRecord) -> list[float]:
-    """The differences in nats between the values of two entries; infinite where one of them lacks its own.
-
-    The least likely entries of two lists may be others, where they are as likely as each other.
-    """
-    if (a.logprob is None) != (b.logprob is None) or bool(a.alternatives) != bool(b.alternatives):
-        return [math.inf]
-    mine, theirs = _values(a), _values(b)
-    least = max(min(mine.values(), default=0.0), min(theirs.values(), default=0.0))
-    return [abs(mine.get(k, least) - theirs.get(k, least)) for k in mine.keys() | theirs.keys()]
-
-
-def _common(pair: Pair) -> list[tuple[TokenRecord, TokenRecord]]:
-    """The entries of both answers, up to the first token that differs; absent ones of the other answer left out."""
-    pairs = []
-    for a, b in zip(pair.whole.tokens, (t for t in pair.other.tokens if not _absent(t)), strict=False):
-        if not _same(a, b):
-            break
-        pairs.append((a, b))
-    return pairs
-
-
-def _noise(repeats: Sequence[Pair]) -> float:
-    """RMS difference in nats of all values of the lists, the worst of the pairs.
-
-    Not of the drawn tokens alone: at temperature 0 they are likely, and the value of a likely token hardly moves.
-    """
-    found = [0.0]
-    for pair in repeats:
-        squares = [d * d for a, b in _common(pair) for d in _differences(a, b) if math.isfinite(d)]
-        if squares:
-            found.append(math.sqrt(math.fsum(squares) / len(squares)))
-    return max(found)
-
-
-def _near_tie(pair: Pair, n: int, limit: float) -> bool:
-    """Whether the two most likely tokens at place n of the whole answer are so near that numerics may decide between them."""
-    listed = sorted((e.logprob for e in pair.whole.tokens[n].alternatives or () if e.logprob is not None), reverse=True)
-    return len(listed) > 1 and listed[0] - listed[1] <= 2 * limit
-
-
-def _copied(stream: Completion, whole: Completion) -> bool:
-    """Whether different tokens of one event carry one list, which they do not in the whole answer."""
-    start = 0
-    for n in stream.event_tokens:
-        places = range(start, start + n)
-        start += n
-        lists = [stream.tokens[i].alternatives for i in places if i < len(stream.tokens)]
-        truly = [whole.tokens[i].alternatives for i in places if i < len(whole.tokens)]
-        if len(lists) > 1 and lists[0] and len(set(lists)) == 1 and len(set(truly)) > 1:
-            return True
-    return False
-
-
 def _faults(pair: Pair, limit: float) -> Iterator[tuple[str, str]]:
     whole, stream = pair.whole, pair.other
     if not whole.ok or not stream.ok:
         if stream.status >= 500 and whole.ok:
             yield "BROKEN", f"HTTP {stream.status} when streamed: {stream.error}"
         return
-    expected = sum(not _absent(t) for t in whole.tokens)
-    present = sum(not _absent(t) for t in stream.tokens)
-    common = _common(pair)
-    if len(common) < min(expected, present) and _near_tie(pair, len(common), limit):
+    expected = sum(not absent(t) for t in whole.tokens)
+    present = sum(not absent(t) for t in stream.tokens)
+    common = in_common(pair)
+    if len(common) < min(expected, present) and near_tie(pair, len(common), limit):
         return  # Two texts from here on: only what stands before can be compared, and it was found equal or not below.
     if present < expected:
-        silent = sum(map(_absent, stream.tokens))
+        silent = sum(map(absent, stream.tokens))
         yield (
             "MISSING",
             f"{present} logprob entries when streamed, {expected} when not; {silent} tokens of the stream have none",
@@ -156,14 +74,14 @@ def _faults(pair: Pair, limit: float) -> Iterator[tuple[str, str]]:
             "STREAM_DIFFERS",
             f"the text of the stream is {stream.text[:60]!r}, that of the whole answer {whole.text[:60]!r}",
         )
-    if _copied(stream, whole):
+    if copied(stream, whole):
         yield "COPIED", "the tokens of one event carry one and the same list of alternatives"
         return
     yield from _wrong_values(common, limit)
 
 
 def _wrong_values(common: Sequence[tuple[TokenRecord, TokenRecord]], limit: float) -> Iterator[tuple[str, str]]:
-    wrong = [(n, a, b) for n, (a, b) in enumerate(common) if max(_differences(a, b), default=0.0) > limit]
+    wrong = [(n, a, b) for n, (a, b) in enumerate(common) if max(differences(a, b), default=0.0) > limit]
     if wrong:
         n, a, b = wrong[0]
         told = f"token {n + 1} has {_told(b)} when streamed, {_told(a)} when not"
@@ -180,12 +98,12 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 
     No alpha is spent: the tolerance is a multiple of how far two whole answers differ, or one row and a batch, not a test.
     """
-    noise = max(evidence.noise, _noise([p for p in evidence.repeats if p.whole.ok and p.other.ok]))
+    noise = max(evidence.noise, noise_of([p for p in evidence.repeats if p.whole.ok and p.other.ok]))
     _, limit = tolerances(noise)
     found = [(pair, code, text) for pair in evidence.streams for code, text in _faults(pair, limit)]
     findings = tuple(Finding(c, f"{t} ({p.whole.route})", (p.whole.exchange, p.other.exchange)) for p, c, t in found)
     answered = [p for p in evidence.streams if p.whole.ok and p.other.ok]
-    entries = sum(len(_common(p)) for p in answered)
+    entries = sum(len(in_common(p)) for p in answered)
     measured = {"entries compared": entries, "noise (nat)": noise}
     tables = (_table(evidence.streams),) if evidence.streams else ()
     if findings:
@@ -215,9 +133,9 @@ def _table(streams: Sequence[Pair]) -> Table:
     rows = tuple(
         (
             p.whole.route,
-            sum(not _absent(t) for t in p.whole.tokens),
-            sum(not _absent(t) for t in p.other.tokens),
-            len(_common(p)),
+            sum(not absent(t) for t in p.whole.tokens),
+            sum(not absent(t) for t in p.other.tokens),
+            len(in_common(p)),
             len(p.other.event_tokens),
             p.other.drafted,
         )

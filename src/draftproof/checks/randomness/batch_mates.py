@@ -36,6 +36,8 @@ ALONE = "alone, asked again"
 MORE_ROUNDS = 2
 MOST_AGAIN = 24
 """How often one mate is asked for again where its answers end before the request's own."""
+TRIES = 2
+"""So often are mates asked for again and again, to give the request company for long enough."""
 SEED = 9101
 
 
@@ -79,11 +81,13 @@ def _beside(
     repeats: list[Repeat],
     rounds: list[tuple[Timed, ...]],
 ) -> None:
-    """Once beside each kind of mate, which have the prompts `others`; where they end too early, once more beside ever new ones."""
+    """Once beside each kind of mate, which have the prompts `others`; where they end too early, again beside ever new ones."""
     for kind, sampling in MATES:
         mates = [Ask(p, LONGER * ask.max_tokens, 0, sampling, SEED + i) for i, p in enumerate(others)]
         answers = together(probe, [ask, *mates])
-        if mates and company(answers, 0) < SHARED:
+        for _ in range(TRIES):
+            if not mates or company(answers, 0) >= SHARED:
+                break
             answers = accompanied(probe, ask, mates, MOST_AGAIN)
         rounds.append(answers)
         repeats.append(compare(probe, kind, alone, answers[0].answer))
@@ -95,8 +99,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """
     weighed = [weigh(kind, evidence.repeats, evidence.noise) for kind, _ in MATES]
     control = weigh(ALONE, evidence.repeats, evidence.noise)
-    shared = [company(round_, 0) for round_ in evidence.rounds]
-    measured = {"share of time in company": min(shared, default=0.0), "noise (nat)": evidence.noise}
+    kind, share = min(_most_in_company(evidence).items(), key=lambda item: item[1])
+    measured = {"share of time in company": share, "noise (nat)": evidence.noise}
     tables = (Table("The answer of a seed beside others", COLUMNS, tuple(w.row for w in (*weighed, control) if w.n)),)
     if not all(w.n for w in weighed):
         return Judgement(Verdict.INCONCLUSIVE, "no answers to compare", (), (), measured, tables, "answers")
@@ -109,8 +113,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if any(w.unclear for w in weighed):
         text = "the answer differs beside others, which numerical noise may explain or not"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, "less numerical noise")
-    if max(shared, default=0.0) < SHARED:
-        text = "the requests were not at work at the same time"
+    if share < SHARED:
+        text = f"{kind} the request was for {share:.0%} of its time at most, {SHARED:.0%} are needed"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, APART)
     at_work = [t.answer for round_ in evidence.rounds for t in round_]
     missing = why_inconclusive(drafting(evidence.reports, [evidence.alone, *at_work]))
@@ -118,6 +122,15 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")
     text = f"the answer is the same {' and '.join(kind for kind, _ in MATES)}"
     return Judgement(Verdict.PASS, text, (), (), measured, tables)
+
+
+def _most_in_company(evidence: Evidence) -> dict[str, float]:
+    """By kind of mate: the share of its time that the request had company, in the round in which it had most."""
+    most = {kind: 0.0 for kind, _ in MATES}
+    kinds = [r.condition for r in evidence.repeats if r.condition != ALONE]
+    for kind, round_ in zip(kinds, evidence.rounds, strict=True):
+        most[kind] = max(most[kind], company(round_, 0))
+    return most
 
 
 def _finding(w: Weighed) -> Finding:
@@ -140,9 +153,9 @@ def _answer(ids: Sequence[int]) -> Completion:
 def _made(unfiltered: Sequence[int], top_k: Sequence[int], again: Sequence[int] = (), noise: float = 0.0) -> Evidence:
     alone = _answer(_IDS)
     repeats = [Repeat(kind, alone, _answer(ids)) for (kind, _), ids in zip(MATES, (unfiltered, top_k), strict=True)]
+    rounds = tuple((Timed(r.again, 0.0, 1.0), Timed(_answer(_OTHER), 0.0, 2.0)) for r in repeats)
     if again:
         repeats.append(Repeat(ALONE, alone, _answer(again)))
-    rounds = tuple((Timed(r.again, 0.0, 1.0), Timed(_answer(_OTHER), 0.0, 2.0)) for r in repeats)
     return Evidence(made.LIVE_ON, alone, tuple(repeats), rounds, noise)
 
 

@@ -37,7 +37,7 @@ MORE_ROUNDS = 2
 WINDOW, LETTERS = 12, 4
 """So many tokens in a row, with so many different ones among them, belong to one request."""
 SHARED = 0.5
-"""An answer that had company for less of its time than this had none."""
+"""What had company for less of its time than this had none."""
 APART = "a server that works on two requests at once (llama-server: --parallel 2 or more), with nobody else asking it"
 """What it takes where requests were not at work at the same time."""
 
@@ -117,10 +117,10 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     weighed = [weigh(c, evidence.repeats, evidence.noise) for c in conditions]
     unstable = {r.first.ask.seed for r in weigh("alone", evidence.repeats, evidence.noise).different}
     foreign = tuple(_foreign(evidence, unstable))
-    shared = [company(round_, i) for round_ in evidence.rounds for i in range(len(round_))]
+    shared = _most_in_company(evidence.rounds)
     measured = {
         "requests at once": max(map(len, evidence.rounds), default=0),
-        "share of time in company": min(shared, default=0.0),
+        "share of time in company": min(shared.values(), default=0.0),
         "largest logprob drift (nat)": max((w.drift for w in weighed if w.drift is not None), default=None),
         "noise (nat)": evidence.noise,
         "acceptance alone": _acceptance(evidence.alone),
@@ -136,13 +136,22 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = "some requests get another answer when they are asked again alone" if unstable else _unclear(weighed)
         missing = "answers that repeat when alone" if unstable else "less numerical noise"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, missing)
-    if max(map(len, evidence.rounds)) < 2 or max(shared) < SHARED:
-        text = "the requests were not at work at the same time"
+    size, share = min(shared.items(), key=lambda item: item[1])
+    if size < 2 or share < SHARED:
+        text = f"{size} at once: none of the requests had company for more than {share:.0%} of its time, {SHARED:.0%} are needed"
         return Judgement(Verdict.INCONCLUSIVE, text, (), (), measured, tables, APART)
     missing = why_inconclusive(drafting(evidence.reports, evidence.alone))
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, (), (), measured, tables, "a prompt that drafts")
     return Judgement(Verdict.PASS, _passed(weighed), (), (), measured, tables)
+
+
+def _most_in_company(rounds: Sequence[Sequence[Timed]]) -> dict[int, float]:
+    """By the number of requests at once: the share of its time that one of them had company, of the one that had most."""
+    most: dict[int, float] = {}
+    for round_ in rounds:
+        most[len(round_)] = max(most.get(len(round_), 0.0), *(company(round_, i) for i in range(len(round_))))
+    return most
 
 
 def _departures(weighed: Sequence[Weighed], unstable: set[int | None]) -> Iterator[Finding]:

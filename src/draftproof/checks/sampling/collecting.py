@@ -35,6 +35,8 @@ TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
 NOISE_ALTERNATIVES = 50
+LISTED = 100
+"""Alternatives of a row, where the vocabulary is large: top-k keeps at most 19 of them (`streams.conditions`)."""
 LEAST_DRAFTED = 30
 """Fewer drafted tokens show nothing about drafted tokens."""
 
@@ -190,7 +192,8 @@ def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[Prefix
         chosen = new[: max(0, (left + 1) // 2)]
         left -= len(chosen)
         wanted += chosen
-    found = probe.oracle_many([context(streams[n], prefix) for n, prefix in wanted])
+    listed = None if is_small(probe) else min(probe.facts.max_alternatives, LISTED)
+    found = probe.oracle_many([context(streams[n], prefix) for n, prefix in wanted], listed)
     return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(wanted, found, strict=True)]
 
 

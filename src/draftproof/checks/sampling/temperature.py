@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,16 +16,16 @@ from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment
 from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
-from draftproof.checks.sampling.laws import LawBook, PrefixRow, edge_of, kept_for_sure, known_model
+from draftproof.checks.sampling.drawn import Drawn
+from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
-from draftproof.checks.sampling.thermometer import Reading, read
+from draftproof.checks.sampling.thermometer import Reading
 from draftproof.client.coupling import MT19937, draws_of, predict
-from draftproof.core.distribution import Law, shape
+from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
 from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
-from draftproof.stats.sequential import EProcess
 
 HOT = 2.0
 TOKENS = 16
@@ -113,88 +113,14 @@ def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) ->
 def _is_decided(evidence: Evidence, known: KnownModel | None) -> bool:
     if _replayed(evidence, known, PASS_ERROR) is not None:
         return True
-    book = _Laws(evidence, known)
+    book = _drawn(evidence, known)
     if book.reading(later=True, error=PASS_ERROR).log_e >= math.log(2 / ALPHA):
         return True
     return not _too_wide(book.reading(later=True, error=PASS_ERROR, drafted=True))
 
 
-class _Laws:
-    """The laws at temperature 1 of the tokens that came, over the tokens that could come."""
-
-    def __init__(self, evidence: Evidence, known: KnownModel | None) -> None:
-        self._evidence = evidence
-        self._known = known
-        self._edge = edge_of(evidence.noise)
-        self._by_prefix = {(r.stream, r.prefix): r.row for r in evidence.rows}
-
-    def reading(self, *, later: bool, error: float, drafted: bool = False) -> Reading:
-        """Of all tokens after the first, or of the first ones. `drafted`: only of streams that drafted, where one did."""
-        streams = list(enumerate(self._evidence.streams))
-        if drafted and any(s.drafted for _, s in streams):
-            streams = [(n, s) for n, s in streams if s.drafted]
-        visits = [visit for n, stream in streams for visit in self._visits(n, stream, later)]
-        return read(visits, HOT, self._evidence.noise, error)
-
-    def misfit(self) -> float:
-        """Evidence in nats, by bets on any other law, against the tokens after the first being drawn at the temperature asked for.
-
-        Tokens after one context are exchangeable: they are betted on in an order that is shuffled by a fixed seed.
-        """
-        visits = [visit for n, stream in enumerate(self._evidence.streams) for visit in self._visits(n, stream, True)]
-        cells = max((len(law) for law, _ in visits), default=0)
-        if cells < 2:
-            return 0.0
-        shuffle = np.random.default_rng(0)
-        laws, tokens, contexts = [np.zeros((0, cells))], [np.zeros(0, dtype=np.int64)], []
-        for number, (logprobs, counts) in enumerate(visits):
-            tokens.append(shuffle.permutation(np.repeat(np.arange(len(counts)), counts.astype(np.int64))))
-            p = np.zeros(cells)
-            p[: len(logprobs)] = shape(logprobs, (), Sampling(temperature=HOT))
-            laws.append(np.tile(p, (len(tokens[-1]), 1)))
-            contexts += [(number,)] * len(tokens[-1])
-        process = EProcess(cells, draft_known=False, noise=self._evidence.noise)
-        process.observe_many(np.concatenate(laws), np.concatenate(tokens), contexts=contexts)
-        return process.max_log_e
-
-    def _visits(self, n: int, stream: Stream, later: bool) -> Iterator[tuple[Law, Law]]:
-        came: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
-        for sample in stream.samples:
-            for i in range(1 if later else 0, len(sample) if later else min(1, len(sample))):
-                came[sample[:i]][sample[i]] += 1
-        for counted, cells in zip(came.values(), self._cells(n, stream, list(came)), strict=True):
-            if cells is None:
-                continue
-            logprobs, tokens = cells
-            counts = np.array([float(counted[x]) for x in tokens])
-            if counts.any():
-                yield logprobs, counts
-
-    def _cells(
-        self, n: int, stream: Stream, prefixes: Sequence[tuple[int, ...]]
-    ) -> Iterable[tuple[Law, Sequence[int]] | None]:
-        """Per prefix the log-probabilities of the tokens that could come, and their numbers; None where they are not known."""
-        if self._known is not None:
-            contexts = [c for c in (context(stream, p) for p in prefixes) if isinstance(c, tuple)]
-            laws = self._known.target_many(contexts) if contexts else ()
-            return [(law, range(len(law))) for law in laws]
-        return [self._listed(self._by_prefix.get((n, p)), stream) for p in prefixes]
-
-    def _listed(self, row: OracleRow | None, stream: Stream) -> tuple[Law, Sequence[int]] | None:
-        kept = 0 if row is None else self._sure(row, stream.sampling.top_k)
-        if row is None or kept < 2:
-            return None
-        numbers = {name: number for number, name in enumerate(stream.names)}
-        tokens = [numbers.get(t, -1) for t in row.texts[:kept]] if stream.names else list(row.ids[:kept])
-        return np.array(row.logprobs[:kept]), tokens
-
-    def _sure(self, row: OracleRow, top_k: int) -> int:
-        """How many tokens are sure to be among those that could come. The others are left out: these keep their odds."""
-        if not top_k:
-            return len(row.ids) if row.complete else 0
-        if len(row.ids) <= top_k:
-            return 0
-        return kept_for_sure(row.logprobs, top_k, self._edge)
+def _drawn(evidence: Evidence, known: KnownModel | None) -> Drawn:
+    return Drawn(evidence.streams, evidence.rows, known, noise=evidence.noise, temperature=HOT)
 
 
 def _replayed(evidence: Evidence, known: KnownModel | None, error: float) -> tuple[Statement, int] | None:
@@ -227,7 +153,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     `terms.pass_error` lie above half of the one asked for and have an upper limit.
     """
     known = known_model(evidence.known) if evidence.known else None
-    book = _Laws(evidence, known)
+    book = _drawn(evidence, known)
     first, later = (book.reading(later=after, error=terms.pass_error) for after in (False, True))
     held = book.reading(later=True, error=terms.pass_error, drafted=True)
     limit = math.log(2) - math.log(terms.alpha)

@@ -12,6 +12,7 @@ from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.checks.stopping import endings
 from draftproof.checks.stopping.endings import Endings
+from draftproof.checks.stopping.trials import Trial, counts_of, diverged, faults, kept, limits
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -33,15 +34,6 @@ ONE_WORD = "What is the capital of France? Answer with one word."
 ONE_WORD_TOKENS = 48
 SLACK = 1
 """An end token may be counted without an entry, or have an entry without being counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """An answer with a stop string, and the answer to the same request without it, in which the string was found."""
-
-    stop: str
-    free: Completion
-    answer: Completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ def collect(probe: Probe) -> Evidence:
     ]
     free = probe.once(common.forced(probe, 1.0)[:1])[0]
     seeded = _trials(probe, free, starts[2]) if probe.facts.seeds else []
-    again = probe.ask(free.ask) if any(map(_diverged, seeded)) else None
+    again = probe.ask(free.ask) if any(map(diverged, seeded)) else None
     ended = _ended(probe)
     found = endings.collect(probe, ended)
     return Evidence(probe.facts.self_reports, tuple(greedy), tuple(seeded), again, ended, found)
@@ -103,75 +95,8 @@ def _ended(probe: Probe) -> Completion | None:
     return probe.ask(Ask(ONE_WORD, ONE_WORD_TOKENS, 1, GREEDY, seed=7, route=chat))
 
 
-def _diverged(trial: Trial) -> bool:
-    """Whether the answer's text leaves that of the free one before the stop string, where nothing can be said of the stop."""
-    cut = trial.free.text.find(trial.stop)
-    n = min(cut, len(trial.answer.text))
-    return trial.answer.text[:n] != trial.free.text[:n]
-
-
-def _kept(trial: Trial) -> bool:
-    """Whether the text ends with the stop string itself, which some servers' APIs promise."""
-    return trial.answer.text == trial.free.text[: trial.free.text.find(trial.stop)] + trial.stop
-
-
-def _limits(trial: Trial) -> tuple[int, int]:
-    """How many tokens stand before the stop string, and how many there are when it is complete."""
-    cut = trial.free.text.find(trial.stop)
-    ends = [len("".join(t.text for t in trial.free.tokens[: n + 1])) for n in range(len(trial.free.tokens))]
-    return sum(e <= cut for e in ends), sum(e < cut + len(trial.stop) for e in ends) + 1
-
-
-def _counts(answer: Completion) -> dict[str, int]:
-    """Every count of the answer's tokens that the server gives, by name."""
-    counts = {}
-    if answer.token_ids is not None:
-        counts["token ids"] = len(answer.token_ids)
-    if answer.completion_tokens is not None:
-        counts["usage"] = answer.completion_tokens
-    if answer.ask.alternatives:
-        counts["logprob entries"] = len(answer.tokens)
-    return counts
-
-
-def _faults(trial: Trial, *, keeps: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with one answer. `keeps`: it is this server's habit to leave the stop string in the text."""
-    answer, stop = trial.answer, trial.stop
-    if not answer.ok:
-        if answer.status >= 500:
-            yield "BROKEN", f"HTTP {answer.status} for a request with a stop string: {answer.error}"
-        return
-    if _diverged(trial):
-        return
-    before = trial.free.text[: trial.free.text.find(stop)]
-    if answer.text == before or (keeps and _kept(trial)):
-        yield from _miscounts(trial)
-        if answer.finish == "length":
-            yield (
-                "WRONG_FINISH",
-                f"the answer ended at its stop string {stop!r} and says that it was cut for its length",
-            )
-    elif len(answer.text) > len(before):
-        yield "STOP_PASSED", f"the text goes on after {before!r}, where the stop string {stop!r} begins"
-    else:
-        yield (
-            "TEXT_LOST",
-            f"of the text before the stop string {stop!r} the end is missing: {before[len(answer.text) :]!r}",
-        )
-
-
-def _miscounts(trial: Trial) -> Iterator[tuple[str, str]]:
-    least, most = _limits(trial)
-    for name, n in _counts(trial.answer).items():
-        where = f"{name} {n}, where {least} tokens stand before the stop string {trial.stop!r} and {most} complete it"
-        if n > most:
-            yield ("MISCOUNT" if name == "usage" else "STOP_PASSED"), where
-        elif n < least:
-            yield "MISCOUNT", where
-
-
 def _faults_of_end(ended: Completion) -> Iterator[tuple[str, str]]:
-    counts = _counts(ended)
+    counts = counts_of(ended)
     if ended.finish == "stop" and counts and max(counts.values()) - min(counts.values()) > SLACK:
         told = ", ".join(f"{name} {n}" for name, n in counts.items())
         yield "MISCOUNT", f"the counts of an answer that the model ended disagree: {told}"
@@ -181,13 +106,13 @@ def _disturbed(evidence: Evidence) -> Iterator[Trial]:
     """Trials in which the seed, which gives the free text every time, gave another one before a stop string."""
     again = evidence.again
     for trial in evidence.seeded:
-        if again is not None and trial.answer.ok and _diverged(trial) and again.text == trial.free.text:
+        if again is not None and trial.answer.ok and diverged(trial) and again.text == trial.free.text:
             yield trial
 
 
 def _findings(evidence: Evidence, trials: Sequence[Trial], *, keeps: bool) -> Iterator[Finding]:
     for trial in trials:
-        for code, text in _faults(trial, keeps=keeps):
+        for code, text in faults(trial, keeps=keeps):
             yield Finding(code, text, (trial.answer.exchange,))
     if evidence.ended is not None and evidence.ended.ok:
         for code, text in _faults_of_end(evidence.ended):
@@ -207,8 +132,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """
     trials = [*evidence.greedy, *evidence.seeded]
     answered = [t for t in trials if t.answer.ok]
-    decided = [t for t in answered if not _diverged(t)]
-    keeps = bool(decided) and all(map(_kept, decided))
+    decided = [t for t in answered if not diverged(t)]
+    keeps = bool(decided) and all(map(kept, decided))
     findings = tuple(_findings(evidence, trials, keeps=keeps))
     tables = (_table(trials),) if trials else ()
     if findings:
@@ -233,9 +158,9 @@ def _table(trials: Sequence[Trial]) -> Table:
     columns = ("stop string", "tokens before", "complete", "token ids", "usage", "logprob entries", "finish", "drafted")
     rows = []
     for t in trials:
-        counts = _counts(t.answer)
+        counts = counts_of(t.answer)
         shown = (counts.get(name) for name in ("token ids", "usage", "logprob entries"))
-        rows.append((repr(t.stop), *_limits(t), *shown, t.answer.finish, t.answer.drafted))
+        rows.append((repr(t.stop), *limits(t), *shown, t.answer.finish, t.answer.drafted))
     return Table("Tokens at stop strings", columns, tuple(rows))
 
 

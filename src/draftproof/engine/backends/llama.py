@@ -83,6 +83,7 @@ class LlamaBackend:
         self.context = self.memory.tokens
         self._row_test: RowTest | None = None
         self._testing = threading.Lock()
+        self._tested: Context | None = None
         self._chunk = self.memory.batch
         if options.exact_prompts:
             all_exact = self.row_test.exact >= options.test_rows
@@ -93,7 +94,8 @@ class LlamaBackend:
     def row_test(self) -> RowTest:
         """Measured the first time, which takes as long as reading some hundred tokens; from any thread.
 
-        It is done in a small context of its own, so that no conversation is disturbed.
+        It is done in a small context of its own, so that no conversation is disturbed. Raises DecodeFailed when it is abandoned,
+        Closed after the end.
         """
         with self._testing:
             if self._row_test is None:
@@ -101,10 +103,12 @@ class LlamaBackend:
                 tested = max(self.options.test_rows, *self.options.test_longer, 2)
                 small = replace(own, tokens=_TEST_TOKENS, sequences=1, batch=min(own.batch, tested), outputs=0)
                 with Context(self.model, small) as context:
+                    self._tested = context
                     if self._tap is not None:
                         self._tap.open(context)
                     limits = self.options.test_rows, self.options.test_longer
                     self._row_test = measure(context, *limits, tokens=self.memory.tokens)
+                self._tested = None
             return self._row_test
 
     @property
@@ -160,6 +164,8 @@ class LlamaBackend:
     def abandon(self) -> None:
         """From any thread: nothing is read any more, and what is being read ends with DecodeFailed."""
         self.memory.abandon()
+        if (tested := self._tested) is not None:
+            tested.abandon()
 
     def listen(self, tap: Tap | None) -> None:
         """From here on the sequences keep the hidden rows that `tap` takes; None: none any more.
@@ -173,7 +179,8 @@ class LlamaBackend:
         self._tap = tap
 
     def close(self) -> None:
-        self.model.close()
+        with self._testing:
+            self.model.close()
 
     def check_tokens(self, tokens: abc.Sequence[int]) -> None:
         """Raises UnknownToken for a token id outside [0, vocab)."""

@@ -73,7 +73,9 @@ def measure(context: Context, limit: int, longer: Sequence[int] = (), *, tokens:
             return
         context.remove(0, 0)
         for start in range(0, held, context.batch):
-            context.decode([Row(0, i, i * STRIDE % vocab, False) for i in range(start, min(start + context.batch, held))])
+            context.decode(
+                [Row(0, i, i * STRIDE % vocab, False) for i in range(start, min(start + context.batch, held))]
+            )
 
     def read_single(n: int) -> list[Row]:
         rows = [Row(0, i, (1 + i * STRIDE) % vocab, True) for i in range(held, held + n)]
