@@ -121,7 +121,10 @@ ON_PURPOSE: Mapping[str, str] = {
         "The same tokens as alone with `speculative.rule: match`, with n-gram drafters and with `draft-eagle3`; with a draft model "
         "the default rule keeps the law, and the text depends on the draft's length."
     ),
-    "`echo`, `max_tokens: 0`": "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token.",
+    "`echo`, `max_tokens: 0`": (
+        "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token. Without `echo` the prompt is read "
+        "for the next request, in both."
+    ),
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
     "drafts that cannot pay": (
         "Not made, whatever was asked for at the start: a line on standard error and the answers' `reason` say so. "

@@ -122,6 +122,25 @@ def test_no_token_is_made_for_n_predict_0(plain: Client) -> None:
     assert [e["stop"] for e in plain.events(prompt=PROMPT, n_predict=0)] == [True]
 
 
+def test_without_a_token_to_make_the_prompt_is_read_for_the_next_request(plain: Client) -> None:
+    """llama-server's way to warm its cache."""
+    request = {"prompt": "hgfedcbahgfedcba" * 2, "id_slot": 0, "temperature": 0, "n_probs": 1}
+
+    def counted(n_predict: int) -> tuple[int, int]:
+        counts = plain.ask(n_predict=n_predict, **request)["timings"]
+        return counts["prompt_n"], counts["cache_n"]
+
+    cold = plain.ask(n_predict=3, cache_prompt=False, **request)
+    plain.ask(prompt="a", n_predict=1, id_slot=0)
+    assert [counted(0), counted(0), counted(3)] == [(32, 0), (0, 32), (0, 32)]
+    assert plain.ask(n_predict=3, **request)["completion_probabilities"] == cold["completion_probabilities"]
+    metrics = dict(line.split() for line in plain.get("/metrics").text.splitlines() if not line.startswith("#"))
+    before = float(metrics["llamacpp:prompt_tokens_cached_total"])
+    counted(0)
+    metrics = dict(line.split() for line in plain.get("/metrics").text.splitlines() if not line.startswith("#"))
+    assert float(metrics["llamacpp:prompt_tokens_cached_total"]) == before + 32
+
+
 def test_an_answer_without_a_limit_ends_with_the_context(plain: Client) -> None:
     answer = plain.ask(prompt=PROMPT, n_predict=-1, seed=1)
     assert (answer["stop_type"], answer["truncated"]) == ("limit", True)
