@@ -122,8 +122,8 @@ ON_PURPOSE: Mapping[str, str] = {
         "the default rule keeps the law, and the text depends on the draft's length."
     ),
     "`echo`, `max_tokens: 0`": (
-        "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token. Without `echo` the prompt is read "
-        "for the next request, in both."
+        "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token. Without `echo` the prompt is "
+        "read for the next request, in both."
     ),
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
     "drafts that cannot pay": (
