@@ -124,7 +124,7 @@ def test_no_token_is_made_for_n_predict_0(plain: Client) -> None:
 
 def test_without_a_token_to_make_the_prompt_is_read_for_the_next_request(plain: Client) -> None:
     """llama-server's way to warm its cache."""
-    request = {"prompt": "hgfedcbahgfedcba" * 2, "id_slot": 0, "temperature": 0, "n_probs": 1}
+    request: dict[str, Any] = {"prompt": "hgfedcbahgfedcba" * 2, "id_slot": 0, "temperature": 0, "n_probs": 1}
 
     def counted(n_predict: int) -> tuple[int, int]:
         counts = plain.ask(n_predict=n_predict, **request)["timings"]
