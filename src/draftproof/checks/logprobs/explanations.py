@@ -1,4 +1,8 @@
-"""What are reported values really, where they are not the target's own?"""
+"""What are reported values really, where they are not the target's own?
+
+A wrong name sends its reader the wrong way, so that an explanation is named only if it fits nearly all wrong values and the others
+that do are refuted where it fits. The tolerance of a fit is the smaller one of logprobs/rescored (`tolerances`).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,24 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
 
 from draftproof.checks.contexts import Scored
+from draftproof.checks.tolerance import MOST
 from draftproof.core.ask import Completion
+from draftproof.core.tokens import TokenRecord
+
+LEAST, SHARE = 4, 0.9
+"""An explanation fits if it does at so many places, and at so large a share of those where it says what the value would be."""
+APART, AGAINST = 3, 4
+"""One is clearer than another that fits if so many places speak for it alone, and for each of the other alone so many times as many."""
+TEMPERATURES = tuple(n / 20 for n in range(6, 61) if n != 20)
+UNITS = (1.0, 0.1, 0.01, 0.001)
+EQUAL, NEVER = 1e-9, -20.0
+NO_PATTERN = "they fit no known pattern"
+NO_CLEAREST = "none of the known explanations fits better than the others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,71 +39,198 @@ class Rescored:
     draft: tuple[float, ...] = ()
 
 
-Explanation = Callable[[Rescored], Iterator[tuple[float, float | None]]]
-"""Pairs of a reported value and what it would be; None where that is not known."""
+def error(scored: Scored) -> float | None:
+    """Reported minus true, in nats; for a token outside the oracle's row, how far it is above the highest possible value."""
+    reported = scored.token.logprob
+    if reported is None:
+        return None
+    if scored.true is not None:
+        return reported - scored.true
+    return max(0.0, reported - scored.ceiling)
 
 
-def _reported(tokens: Sequence[Scored]) -> list[tuple[int, float]]:
-    return [(n, s.token.logprob) for n, s in enumerate(tokens) if n and s.token.logprob is not None]
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A wrong value: of which answer, at which of its tokens, and what was reported."""
+
+    of: Rescored
+    n: int
+    reported: float
+
+    @property
+    def scored(self) -> Scored:
+        return self.of.tokens[self.n]
 
 
-def _value_of_neighbour(lag: int) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            if 0 <= n + lag < len(r.tokens):
-                yield value, r.tokens[n + lag].true
-
-    return pairs
+Fits = Sequence[bool | None]
+"""Per wrong value whether an explanation fits it; None where that cannot be told."""
+Explanation = Callable[[Sequence[Wrong], float], tuple[str, Fits]]
+"""What fills the gap in its words, if there is one, and the fits within a tolerance in nats."""
 
 
-def _row_of_neighbour(lag: int) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            if 0 <= n + lag < len(r.tokens):
-                yield value, r.tokens[n + lag].of(r.tokens[n].token)
-
-    return pairs
-
-
-def _draft(r: Rescored) -> Iterator[tuple[float, float | None]]:
-    for n, value in _reported(r.tokens):
-        if n < len(r.draft):
-            yield value, r.draft[n]
+def _beside(wrong: Wrong, row: Scored, token: TokenRecord, tolerance: float) -> bool | None:
+    """Whether a row has the reported value for a token. Of one that is not listed it can only be said if it is too high."""
+    value = row.of(token)
+    if value is None:
+        return False if wrong.reported > row.ceiling + tolerance else None
+    return abs(wrong.reported - value) <= tolerance
 
 
-def _tempered(temperature: float) -> Explanation:
-    def pairs(r: Rescored) -> Iterator[tuple[float, float | None]]:
-        for n, value in _reported(r.tokens):
-            s = r.tokens[n]
-            mass = math.fsum(math.exp(x / temperature) for x in s.row.logprobs)
-            yield value, None if s.true is None else s.true / temperature - math.log(mass)
+def _shifted(lag: int, *, value: bool) -> Explanation:
+    """The value of the neighbour `lag` tokens away, or the token's own in that one's row."""
 
-    return pairs
+    def fits(values: Sequence[Wrong], tolerance: float) -> tuple[str, Fits]:
+        found: list[bool | None] = []
+        for w in values:
+            there = w.of.tokens[w.n + lag] if 0 <= w.n + lag < len(w.of.tokens) else None
+            token = there.token if there and value else w.scored.token
+            found.append(None if there is None else _beside(w, there, token, tolerance))
+        return "", found
+
+    return fits
+
+
+def _draft(values: Sequence[Wrong], tolerance: float) -> tuple[str, Fits]:
+    return "", [abs(w.reported - w.of.draft[w.n]) <= tolerance if w.n < len(w.of.draft) else None for w in values]
+
+
+def _offset(values: Sequence[Wrong], tolerance: float) -> tuple[str, Fits]:
+    errors = [None if w.scored.true is None else w.reported - w.scored.true for w in values]
+    usual = median([e for e in errors if e is not None] or [0.0])
+    return "", [None if e is None else abs(e - usual) <= tolerance for e in errors]
+
+
+def _tempered(values: Sequence[Wrong], tolerance: float) -> tuple[str, Fits]:
+    """At the one temperature that fits best."""
+    gaps = np.array([_gaps(w, tolerance) for w in values]).reshape(len(values), len(TEMPERATURES))
+    known = ~np.isnan(gaps)
+    counts = known.sum(axis=0)
+    middle = [float(np.median(gaps[known[:, i], i])) if counts[i] >= LEAST else math.inf for i in range(gaps.shape[1])]
+    best = int(np.argmin(middle))
+    fits = [bool(gap <= tolerance) if there else None for gap, there in zip(gaps[:, best], known[:, best], strict=True)]
+    return f"{TEMPERATURES[best]:g}", fits
+
+
+def _gaps(wrong: Wrong, tolerance: float) -> list[float]:
+    """Per temperature how far the value is from the one there. NaN where what is not listed of the law could weigh too much."""
+    row, true = np.array(wrong.scored.row.logprobs), wrong.scored.true
+    if true is None:
+        return [math.nan] * len(TEMPERATURES)
+    found = []
+    for temperature in TEMPERATURES:
+        mass = float(np.exp(row / temperature).sum())
+        rest = 0.0 if wrong.scored.row.complete else _rest(wrong.scored, temperature)
+        told = math.log1p(rest / mass) <= tolerance / 4
+        found.append(abs(wrong.reported - true / temperature + math.log(mass)) if told else math.nan)
+    return found
+
+
+def _rest(scored: Scored, temperature: float) -> float:
+    """The most that tokens which are not listed add to the mass: each is at most as likely as the least listed one."""
+    if temperature > 1:
+        return math.inf
+    left = max(0.0, 1.0 - math.fsum(map(math.exp, scored.row.logprobs)))
+    return left * math.exp(scored.ceiling * (1 / temperature - 1)) if left > 0 else 0.0
 
 
 EXPLANATIONS: tuple[tuple[str, str, Explanation], ...] = (
-    ("SHIFTED", "they are the values of the next token", _value_of_neighbour(1)),
-    ("SHIFTED", "they are the values of the token before", _value_of_neighbour(-1)),
-    ("SHIFTED", "they are the token's values one position early", _row_of_neighbour(-1)),
-    ("SHIFTED", "they are the token's values one position late", _row_of_neighbour(1)),
+    ("SHIFTED", "they are the values of the next token", _shifted(1, value=True)),
+    ("SHIFTED", "they are the values of the token before", _shifted(-1, value=True)),
+    ("SHIFTED", "they are the token's values one position early", _shifted(-1, value=False)),
+    ("SHIFTED", "they are the token's values one position late", _shifted(1, value=False)),
     ("DRAFTS_OWN", "they are the draft model's values", _draft),
-    *(("CLASS_MIX", f"they are values at temperature {t}", _tempered(t)) for t in (0.5, 0.7, 0.8, 1.5, 2.0)),
+    ("CLASS_MIX", "they are values at temperature {}", _tempered),
+    ("CORRUPT", NO_PATTERN, _offset),
 )
 
 
-def _median_gap(pairs: Iterator[tuple[float, float | None]]) -> float:
-    gaps = sorted(abs(a - b) for a, b in pairs if b is not None)
-    return gaps[len(gaps) // 2] if len(gaps) >= 4 else math.inf
+def explain(answers: Sequence[Rescored], limit: float, tolerance: float) -> tuple[str, str]:
+    """The code and the words for what those reported values really are that are off by more than `limit`.
+
+    tolerance: how far, in nats, two values may be apart that are the same.
+    """
+    wrong = list(_wrong(answers, limit))
+    if unit := _rounded(wrong, tolerance):
+        return "CORRUPT", f"they are rounded to multiples of {unit:g}"
+    if constant := _constant(answers, wrong, tolerance):
+        return constant
+    found = []
+    for code, words, fits_of in EXPLANATIONS:
+        gap, fits = fits_of(wrong, tolerance)
+        if fits.count(True) >= max(LEAST, SHARE * (len(fits) - fits.count(None))):
+            found.append((code, words.format(gap), fits))
+    for code, words, fits in found:
+        if all(_clearer(fits, other) for _, _, other in found if other is not fits):
+            return code, words
+    return "CORRUPT", NO_CLEAREST if found else NO_PATTERN
 
 
-def explain(answers: Sequence[Rescored], wrong_tokens: Sequence[Scored], limit: float) -> tuple[str, str]:
-    """The code and the words for what the reported values really are, of which those of `wrong_tokens` are wrong."""
-    later = [value for r in answers for _, value in _reported(r.tokens)]
-    wrong = [s.token.logprob for s in wrong_tokens]
-    value, times = Counter(wrong).most_common(1)[0] if wrong else (None, 0)
-    if times >= 2 and 2 * times > len(wrong):
-        some = "all of them are" if times == len(wrong) else f"{times} of the {len(wrong)} are"
-        return "PLACEHOLDER", f"{some} {value}"
-    fits = ((_median_gap(p for r in answers for p in pairs(r)), code, text) for code, text, pairs in EXPLANATIONS)
-    gap, code, text = min(fits, key=lambda fit: fit[0])
-    return (code, text) if later and gap <= limit else ("CORRUPT", "they fit no known pattern")
+def _clearer(one: Fits, other: Fits) -> bool:
+    """Whether enough values are fitted by the one explanation where the other is refuted, and few the other way round."""
+    pairs = Counter(zip(one, other, strict=True))
+    return pairs[True, False] >= max(APART, AGAINST * pairs[False, True])
+
+
+def _wrong(answers: Sequence[Rescored], limit: float) -> Iterator[Wrong]:
+    for r in answers:
+        for n, scored in enumerate(r.tokens):
+            e = error(scored)
+            if scored.token.logprob is not None and e is not None and abs(e) > limit:
+                yield Wrong(r, n, scored.token.logprob)
+
+
+def _rounded(wrong: Sequence[Wrong], tolerance: float) -> float | None:
+    """The unit, 1 at most, of which all values are multiples, and several ones, next to what the oracle has."""
+    values = {w.reported for w in wrong}
+    for unit in UNITS:
+        if len(wrong) >= LEAST and len(values) > 1 and all(_multiple(v, unit) for v in values) and _near(wrong, unit, tolerance):
+            return unit
+    return None
+
+
+def _multiple(value: float, unit: float) -> bool:
+    return abs(value - unit * round(value / unit)) < EQUAL
+
+
+def _near(wrong: Sequence[Wrong], unit: float, tolerance: float) -> bool:
+    """Whether rounding could have made all of them."""
+    return all(abs(e) <= unit / 2 + tolerance for w in wrong if (e := error(w.scored)) is not None)
+
+
+def _constant(answers: Sequence[Rescored], wrong: Sequence[Wrong], tolerance: float) -> tuple[str, str] | None:
+    """One number in the place of most values, unless it may be made of theirs."""
+    value, times = Counter(w.reported for w in wrong).most_common(1)[0] if wrong else (0.0, 0)
+    there = [w for w in wrong if w.reported == value]
+    if times < 2 or 2 * times <= len(wrong) or _made_of_them(answers, there, tolerance):
+        return None
+    if value == 0 and all(map(_after_samplers, there)):
+        mix = "CLASS_MIX", "at temperature 0 they are 0, as after the samplers"
+        return mix if _spared(answers, tolerance) else ("CORRUPT", NO_CLEAREST)
+    some = "all of them are" if times == len(wrong) else f"{times} of the {len(wrong)} are"
+    return "PLACEHOLDER", f"{some} {value}"
+
+
+def _made_of_them(answers: Sequence[Rescored], same: Sequence[Wrong], tolerance: float) -> bool:
+    """Whether one number may come of the oracle's values: equal ones, the same rounded, or one that is found again and again."""
+    value = same[0].reported
+    if value == 0 and not all(w.scored.token.alternatives for w in same):
+        return False
+    unit = next((u for u in UNITS if _multiple(value, u)), 0.0)
+    if _near(same, unit, tolerance):
+        return True
+    own = [w.scored.true for w in same if w.scored.true is not None]
+    found = sum(s.true is not None and abs(s.true - value) <= MOST for r in answers for s in r.tokens)
+    return value != 0 and (bool(own) and max(own) - min(own) <= 2 * tolerance or len(same) < 2 + 2 * found)
+
+
+def _after_samplers(wrong: Wrong) -> bool:
+    """Whether the token is said to be the only one possible, as it is after the samplers at temperature 0."""
+    listed = wrong.scored.token.alternatives or ()
+    values = sorted((a.logprob for a in listed if a.logprob is not None), reverse=True)
+    return wrong.of.answer.ask.sampling.temperature == 0 and values[:1] == [0.0] and all(v < NEVER for v in values[1:])
+
+
+def _spared(answers: Sequence[Rescored], tolerance: float) -> bool:
+    """Whether answers at other temperatures have drafted tokens too, and values that are not 0 nor wrong."""
+    warm = [r for r in answers if r.answer.ask.sampling.temperature > 0 and r.answer.accepted]
+    return sum(s.true is not None and s.true < -tolerance for r in warm for s in r.tokens[1:]) >= LEAST
