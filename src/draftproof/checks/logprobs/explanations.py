@@ -8,58 +8,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
 
 from draftproof.checks.contexts import Scored
-from draftproof.checks.tolerance import MOST
-from draftproof.core.ask import Completion
+from draftproof.checks.logprobs.constants import NO_CLEAREST, constant, rounded
+from draftproof.checks.logprobs.wrong import Rescored, Wrong, wrong_values
 from draftproof.core.tokens import TokenRecord
 
 LEAST, SHARE = 4, 0.9
 """An explanation fits if it does at so many places, and at so large a share of those where it says what the value would be."""
 APART, AGAINST = 3, 4
-"""One is clearer than another that fits if so many places speak for it alone, and for each of the other alone so many times as many."""
+"""One is clearer than another if so many values speak for it alone, and for each that speaks against it so many."""
 TEMPERATURES = tuple(n / 20 for n in range(6, 61) if n != 20)
-UNITS = (1.0, 0.1, 0.01, 0.001)
-EQUAL, NEVER = 1e-9, -20.0
 NO_PATTERN = "they fit no known pattern"
-NO_CLEAREST = "none of the known explanations fits better than the others"
-
-
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """An answer, the oracle's row before each of its tokens, and the draft model's logprob of the token where it is known."""
-
-    answer: Completion
-    tokens: tuple[Scored, ...]
-    draft: tuple[float, ...] = ()
-
-
-def error(scored: Scored) -> float | None:
-    """Reported minus true, in nats; for a token outside the oracle's row, how far it is above the highest possible value."""
-    reported = scored.token.logprob
-    if reported is None:
-        return None
-    if scored.true is not None:
-        return reported - scored.true
-    return max(0.0, reported - scored.ceiling)
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A wrong value: of which answer, at which of its tokens, and what was reported."""
-
-    of: Rescored
-    n: int
-    reported: float
-
-    @property
-    def scored(self) -> Scored:
-        return self.of.tokens[self.n]
 
 
 Fits = Sequence[bool | None]
@@ -149,11 +113,11 @@ def explain(answers: Sequence[Rescored], limit: float, tolerance: float) -> tupl
 
     tolerance: how far, in nats, two values may be apart that are the same.
     """
-    wrong = list(_wrong(answers, limit))
-    if unit := _rounded(wrong, tolerance):
+    wrong = list(wrong_values(answers, limit))
+    if unit := rounded(wrong, tolerance):
         return "CORRUPT", f"they are rounded to multiples of {unit:g}"
-    if constant := _constant(answers, wrong, tolerance):
-        return constant
+    if one := constant(answers, wrong, tolerance):
+        return one
     found = []
     for code, words, fits_of in EXPLANATIONS:
         gap, fits = fits_of(wrong, tolerance)
@@ -169,68 +133,3 @@ def _clearer(one: Fits, other: Fits) -> bool:
     """Whether enough values are fitted by the one explanation where the other is refuted, and few the other way round."""
     pairs = Counter(zip(one, other, strict=True))
     return pairs[True, False] >= max(APART, AGAINST * pairs[False, True])
-
-
-def _wrong(answers: Sequence[Rescored], limit: float) -> Iterator[Wrong]:
-    for r in answers:
-        for n, scored in enumerate(r.tokens):
-            e = error(scored)
-            if scored.token.logprob is not None and e is not None and abs(e) > limit:
-                yield Wrong(r, n, scored.token.logprob)
-
-
-def _rounded(wrong: Sequence[Wrong], tolerance: float) -> float | None:
-    """The unit, 1 at most, of which all values are multiples, and several ones, next to what the oracle has."""
-    values = {w.reported for w in wrong}
-    for unit in UNITS:
-        if len(wrong) >= LEAST and len(values) > 1 and all(_multiple(v, unit) for v in values) and _near(wrong, unit, tolerance):
-            return unit
-    return None
-
-
-def _multiple(value: float, unit: float) -> bool:
-    return abs(value - unit * round(value / unit)) < EQUAL
-
-
-def _near(wrong: Sequence[Wrong], unit: float, tolerance: float) -> bool:
-    """Whether rounding could have made all of them."""
-    return all(abs(e) <= unit / 2 + tolerance for w in wrong if (e := error(w.scored)) is not None)
-
-
-def _constant(answers: Sequence[Rescored], wrong: Sequence[Wrong], tolerance: float) -> tuple[str, str] | None:
-    """One number in the place of most values, unless it may be made of theirs."""
-    value, times = Counter(w.reported for w in wrong).most_common(1)[0] if wrong else (0.0, 0)
-    there = [w for w in wrong if w.reported == value]
-    if times < 2 or 2 * times <= len(wrong) or _made_of_them(answers, there, tolerance):
-        return None
-    if value == 0 and all(map(_after_samplers, there)):
-        mix = "CLASS_MIX", "at temperature 0 they are 0, as after the samplers"
-        return mix if _spared(answers, tolerance) else ("CORRUPT", NO_CLEAREST)
-    some = "all of them are" if times == len(wrong) else f"{times} of the {len(wrong)} are"
-    return "PLACEHOLDER", f"{some} {value}"
-
-
-def _made_of_them(answers: Sequence[Rescored], same: Sequence[Wrong], tolerance: float) -> bool:
-    """Whether one number may come of the oracle's values: equal ones, the same rounded, or one that is found again and again."""
-    value = same[0].reported
-    if value == 0 and not all(w.scored.token.alternatives for w in same):
-        return False
-    unit = next((u for u in UNITS if _multiple(value, u)), 0.0)
-    if _near(same, unit, tolerance):
-        return True
-    own = [w.scored.true for w in same if w.scored.true is not None]
-    found = sum(s.true is not None and abs(s.true - value) <= MOST for r in answers for s in r.tokens)
-    return value != 0 and (bool(own) and max(own) - min(own) <= 2 * tolerance or len(same) < 2 + 2 * found)
-
-
-def _after_samplers(wrong: Wrong) -> bool:
-    """Whether the token is said to be the only one possible, as it is after the samplers at temperature 0."""
-    listed = wrong.scored.token.alternatives or ()
-    values = sorted((a.logprob for a in listed if a.logprob is not None), reverse=True)
-    return wrong.of.answer.ask.sampling.temperature == 0 and values[:1] == [0.0] and all(v < NEVER for v in values[1:])
-
-
-def _spared(answers: Sequence[Rescored], tolerance: float) -> bool:
-    """Whether answers at other temperatures have drafted tokens too, and values that are not 0 nor wrong."""
-    warm = [r for r in answers if r.answer.ask.sampling.temperature > 0 and r.answer.accepted]
-    return sum(s.true is not None and s.true < -tolerance for r in warm for s in r.tokens[1:]) >= LEAST

@@ -11,7 +11,8 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import RESTART, Reports, batches, drafting, why_inconclusive
-from draftproof.checks.logprobs.explanations import Rescored, error, explain
+from draftproof.checks.logprobs.explanations import explain
+from draftproof.checks.logprobs.wrong import Rescored, error
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
@@ -111,7 +112,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(
             Verdict.INCONCLUSIVE, "no token could be asked again", measured=measured, missing="logprobs to compare"
         )
-    worst = max((abs(e) for _, e in errors))
+    worst = max(abs(e) for _, e in errors)
     measured["worst difference (nat)"] = worst
     differences = [e for _, e in errors]
     if own := exceeded(differences, evidence.noise):
@@ -167,7 +168,7 @@ def _failed(
     told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
     summary = (
         f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some or 'less'} "
-        f"where the server reported {told} (worst {max(abs(e) for _, e in wrong):.2f} nat); {explanation}"
+        f"where the server reported {told} (worst {measured['worst difference (nat)']:.2f} nat); {explanation}"
     )
     exchanges = tuple(dict.fromkeys(r.answer.exchange for r in answers))
     rows = tuple((s.token.text, s.token.logprob, s.true, e) for s, e in wrong[:12])
