@@ -77,7 +77,7 @@ KNOWN: tuple[tuple[str, str, Callable[[Text, int], float]], ...] = (
     ("SHIFTED", "they are the values of the token before", lambda t, n: t.value(n - 1)),
     ("SHIFTED", "they are the token's values one position early", lambda t, n: t.value(n, n - 1)),
     ("SHIFTED", "they are the token's values one position late", lambda t, n: t.value(n, beside(t, n, 1))),
-    ("DRAFTS_OWN", "they are the draft model's values", lambda t, n: float(t.drafts[n][t.ids[n]])),
+    ("DRAFTS_OWN", "they are the draft model's values", lambda t, n: of_draft(t, n)),
     ("CLASS_MIX", "they are values at temperature 0.5", lambda t, n: tempered(t, n, 0.5)),
     ("CLASS_MIX", "they are values at temperature 0.9", lambda t, n: tempered(t, n, 0.9)),
     ("CLASS_MIX", "they are values at temperature 1.1", lambda t, n: tempered(t, n, 1.1)),
@@ -133,19 +133,26 @@ def test_what_two_explanations_fit_alike_is_named_by_neither() -> None:
     assert explain([text.told(lambda n: text.value(1 + n % 2))], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
 
 
-def few(fits: int, others: int = 0) -> tuple[str, str]:
-    """The draft's values at so many places, values of no kind at others."""
+def of_draft(text: Text, n: int) -> float:
+    return float(text.drafts[n][text.ids[n]])
+
+
+def half_as_hot(text: Text, n: int) -> float:
+    return tempered(text, n, 0.5)
+
+
+def few(fits: int, others: int = 0, report: Callable[[Text, int], float] = of_draft) -> tuple[str, str]:
+    """Values of a known kind at so many places, values of no kind at others."""
     text = Text(4, 1 + fits + others)
-    return explain(
-        [text.told(lambda n: float(text.drafts[n][text.ids[n]]) if n <= fits else -7 - n * n / 9)], 1e-3, 1e-6
-    )
+    return explain([text.told(lambda n: report(text, n) if n <= fits else -7 - n * n / 9)], 1e-3, 1e-6)
 
 
-def test_four_places_and_nine_of_ten_are_needed() -> None:
-    assert few(3) == ("CORRUPT", NO_PATTERN)
-    assert few(4)[0] == "DRAFTS_OWN"
-    assert few(8, 1) == ("CORRUPT", NO_PATTERN)
-    assert few(9, 1)[0] == "DRAFTS_OWN"
+@pytest.mark.parametrize(("report", "code"), [(of_draft, "DRAFTS_OWN"), (half_as_hot, "CLASS_MIX")])
+def test_four_places_and_nine_of_ten_are_needed(report: Callable[[Text, int], float], code: str) -> None:
+    assert few(3, report=report) == ("CORRUPT", NO_PATTERN)
+    assert few(4, report=report)[0] == code
+    assert few(8, 1, report) == ("CORRUPT", NO_PATTERN)
+    assert few(9, 1, report)[0] == code
 
 
 def of_two(apart: int, against: int = 0, both: int = 40) -> str:
@@ -198,6 +205,11 @@ def test_zeros_at_temperature_0_are_the_law_after_the_samplers_if_others_have_dr
     assert explain([lists(cold, (0.0, -3.0)), warm], LIMIT, TOLERANCE)[0] == "PLACEHOLDER"
     assert explain([lists(cold, (-0.1, -30.0)), warm], LIMIT, TOLERANCE)[0] == "PLACEHOLDER"
     assert explain([lists(cold, ()), warm], LIMIT, TOLERANCE)[0] == "PLACEHOLDER"
+    surely = likely(Text(7, 24))
+    drafted = surely.told(lambda n: 0.0 if n % 2 else surely.value(n))
+    assert explain([sure, drafted], 0.5, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
+    other_too = lists(text.told(lambda n: 0.0 if n < 20 else -9.5, GREEDY), (0.0,))
+    assert explain([other_too, warm], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
     assert explain([sure, lists(hot, (0.0, -30.0))], LIMIT, TOLERANCE)[0] == "PLACEHOLDER"
 
 
@@ -213,8 +225,9 @@ def test_four_values_at_another_temperature_show_that_it_is_the_samplers() -> No
 
 def test_one_number_that_the_same_rows_would_give_is_no_placeholder() -> None:
     """A text that repeats one letter has one value at any temperature."""
-    text = repeated(Text(2), 1)
-    assert explain([text.told(lambda n: tempered(text, n, 0.5))], LIMIT, TOLERANCE)[0] == "CORRUPT"
+    text = repeated(Text(1), 1)
+    once = tempered(text, 1, 0.5)
+    assert explain([text.told(lambda _: once)], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
     assert explain([text.told(zero)], LIMIT, TOLERANCE)[0] == "PLACEHOLDER"
 
 
@@ -231,6 +244,46 @@ def test_one_number_that_is_found_among_the_true_ones_is_no_placeholder_if_it_co
     assert named(5, 2) == "CORRUPT"
 
 
+def rounded(text: Text, unit: float, at: int = 99) -> tuple[str, str]:
+    """The first values are rounded, as far as they are wrong then."""
+    some = text.told(lambda n: unit * round(text.value(n) / unit) if n <= at else text.value(n))
+    return explain([some], unit / 100, TOLERANCE / 1e3)
+
+
+def test_values_are_rounded_from_four_on_that_are_two() -> None:
+    assert rounded(Text(3), 0.1) == ("CORRUPT", "they are rounded to multiples of 0.1")
+    assert rounded(Text(3), 0.01) == ("CORRUPT", "they are rounded to multiples of 0.01")
+    text = Text(3)
+    text.laws = [normal(np.array([0.0, -0.35 - 0.013 * n, *[-9.0] * 6])) for n in range(len(text))]
+    text.ids = [n % 2 for n in range(len(text))]
+    assert {round(text.value(n), 0) for n in range(1, 5)} == {-1.0}
+    assert rounded(text, 1.0, 4)[0] == "PLACEHOLDER" or rounded(text, 1.0, 4) == ("CORRUPT", NO_PATTERN)
+    two = Text(3)
+    two.laws = [normal(np.array([-0.1 - 0.01 * n, -1.7 - 0.02 * n, *[-9.0] * 6])) for n in range(len(two))]
+    two.ids = [n % 2 for n in range(len(two))]
+    assert {round(two.value(n), 0) for n in range(1, 5)} == {0.0, -2.0}
+    assert rounded(two, 1.0, 4) == ("CORRUPT", "they are rounded to multiples of 1")
+    assert rounded(two, 1.0, 3)[1] != "they are rounded to multiples of 1"
+
+
+def test_one_value_that_is_not_rounded_or_too_far_off_speaks_against_rounding() -> None:
+    text = Text(3)
+    values = [float(round(text.value(n))) for n in range(len(text))]
+
+    def named() -> str:
+        return explain([text.told(lambda n: values[n])], LIMIT, TOLERANCE)[1]
+
+    off = text.value(9)
+    assert named() == "they are rounded to multiples of 1"
+    values[9] = off - 0.1234
+    assert named() == NO_PATTERN
+    text.laws[9] = text.laws[9] + (-2.5 - TOLERANCE / 2 - off)
+    values[9] = -2.0
+    assert named() == "they are rounded to multiples of 1"
+    text.laws[9] = text.laws[9] - TOLERANCE
+    assert named() == NO_PATTERN
+
+
 def likely(text: Text) -> Text:
     """Every token after the first is of .9 or more."""
     for n in range(1, len(text)):
@@ -243,15 +296,42 @@ def test_zeros_that_rounding_can_make_are_called_placeholders_only_where_no_list
     text = likely(Text(7))
     assert explain([text.told(zero)], 0.01, TOLERANCE)[0] == "CORRUPT"
     assert explain([text.told(zero, bare=True)], 0.01, TOLERANCE)[0] == "PLACEHOLDER"
+    some = text.told(zero)
+    bare = replace(some.tokens[9], token=replace(some.tokens[9].token, alternatives=()))
+    some = replace(some, tokens=(*some.tokens[:9], bare, *some.tokens[10:]))
+    assert explain([some], 0.01, TOLERANCE)[0] == "PLACEHOLDER"
 
 
-def test_temperatures_above_1_are_not_told_from_a_cut_row() -> None:
-    """What the row does not list weighs more then; below 1 next to nothing."""
-    text = Text(3, listed=7)
-    for temperature in (0.3, 1.5):
-        some = text.told(lambda n, t=temperature: tempered(text, n, t))  # type: ignore[misc]
-        named = ("CLASS_MIX", "they are values at temperature 0.3") if temperature < 1 else ("CORRUPT", NO_PATTERN)
-        assert explain([some], LIMIT, TOLERANCE) == named
+def test_one_number_next_to_true_ones_is_a_placeholder_if_they_differ_and_nothing_was_rounded() -> None:
+    def named(spread: float, value: float) -> str:
+        text = Text(3, 12)
+        for n in range(1, 12):
+            text.laws[n] = text.laws[n] + (-1.3 - spread * (n % 2) - text.value(n))
+        return explain([text.told(lambda _: value)], LIMIT, TOLERANCE)[0]
+
+    assert named(2.5 * TOLERANCE, -1.123456) == "PLACEHOLDER"
+    assert named(1.5 * TOLERANCE, -1.123456) == "CORRUPT"
+    assert named(2.5 * TOLERANCE, -1.0) == "CORRUPT"
+
+
+def test_values_that_are_the_true_ones_less_a_constant_may_be_the_drafts_by_chance() -> None:
+    text = Text(3)
+    text.drafts = [law - 0.3 for law in text.laws]
+    assert explain([text.told(lambda n: of_draft(text, n))], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
+
+
+@pytest.mark.parametrize(
+    ("listed", "temperature", "told"),
+    [(4, 0.3, True), (7, 0.8, True), (6, 0.8, False), (7, 0.95, False), (7, 1.5, False)],
+)
+def test_a_temperature_is_told_from_cut_rows_where_little_is_cut_off(
+    listed: int, temperature: float, *, told: bool
+) -> None:
+    """Nothing is said of a place where the rest could weigh more than the tolerance, as it may at any temperature above 1."""
+    text = Text(3, listed=listed)
+    named = explain([text.told(lambda n: tempered(text, n, temperature))], LIMIT, TOLERANCE)
+    words = f"they are values at temperature {temperature:g}"
+    assert named == (("CLASS_MIX", words) if told else ("CORRUPT", NO_PATTERN))
 
 
 def test_a_value_above_what_a_neighbours_row_leaves_refutes_that_it_is_of_there() -> None:
@@ -261,8 +341,10 @@ def test_a_value_above_what_a_neighbours_row_leaves_refutes_that_it_is_of_there(
     reported = [text.value(n, n - 1) if n not in unlisted else -0.01 * (1 + n / 60) for n in range(60)]
     assert len(unlisted) > 10
     assert explain([text.told(lambda n: reported[n])], LIMIT, TOLERANCE) == ("CORRUPT", NO_PATTERN)
-    low = [text.value(n, n - 1) for n in range(60)]
-    assert explain([text.told(lambda n: low[n])], LIMIT, TOLERANCE)[0] == "SHIFTED"
+    for more, code in ((-1.0, "SHIFTED"), (TOLERANCE / 2, "SHIFTED"), (TOLERANCE * 2, "CORRUPT")):
+        for n in unlisted:
+            reported[n] = Scored(made.true_token(0), text.row(n - 1)).ceiling + more
+        assert explain([text.told(lambda n: reported[n])], LIMIT, TOLERANCE)[0] == code
 
 
 def test_nothing_is_said_of_nothing() -> None:

@@ -77,24 +77,21 @@ def _tempered(values: Sequence[Wrong], tolerance: float) -> tuple[str, Fits]:
 
 def _gaps(wrong: Wrong, tolerance: float) -> list[float]:
     """Per temperature how far the value is from the one there. NaN where what is not listed of the law could weigh too much."""
-    row, true = np.array(wrong.scored.row.logprobs), wrong.scored.true
+    row, true = wrong.scored.row, wrong.scored.true
     if true is None:
         return [math.nan] * len(TEMPERATURES)
-    found = []
+    listed, found = np.array(row.logprobs), []
     for temperature in TEMPERATURES:
-        mass = float(np.exp(row / temperature).sum())
-        rest = 0.0 if wrong.scored.row.complete else _rest(wrong.scored, temperature)
-        told = math.log1p(rest / mass) <= tolerance / 4
+        mass = float(np.exp(listed / temperature).sum())
+        told = row.complete or _unlisted(wrong.scored, temperature) <= tolerance * mass
         found.append(abs(wrong.reported - true / temperature + math.log(mass)) if told else math.nan)
     return found
 
 
-def _rest(scored: Scored, temperature: float) -> float:
-    """The most that tokens which are not listed add to the mass: each is at most as likely as the least listed one."""
-    if temperature > 1:
-        return math.inf
-    left = max(0.0, 1.0 - math.fsum(map(math.exp, scored.row.logprobs)))
-    return left * math.exp(scored.ceiling * (1 / temperature - 1)) if left > 0 else 0.0
+def _unlisted(scored: Scored, temperature: float) -> float:
+    """The most that tokens which are not listed add to the mass: each has no more than the ceiling, all have what is left."""
+    left = 1 - math.fsum(map(math.exp, scored.row.logprobs))
+    return left * math.exp(scored.ceiling * (1 / temperature - 1)) if temperature < 1 else math.inf
 
 
 EXPLANATIONS: tuple[tuple[str, str, Explanation], ...] = (
