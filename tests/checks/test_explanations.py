@@ -334,6 +334,14 @@ def test_a_temperature_is_told_from_cut_rows_where_little_is_cut_off(
     assert named == (("CLASS_MIX", words) if told else ("CORRUPT", NO_PATTERN))
 
 
+def test_temperatures_above_1_are_never_told_from_a_cut_row() -> None:
+    """However little is left: it may be shared by any number of tokens."""
+    text = Text(3, listed=7)
+    text.laws = [normal(np.where(law == law.min(), -30.0, law)) for law in text.laws]
+    named = [explain([text.told(lambda n, t=t: tempered(text, n, t))], LIMIT, TOLERANCE)[1] for t in (0.7, 1.5)]  # type: ignore[misc]
+    assert named == ["they are values at temperature 0.7", NO_PATTERN]
+
+
 def test_a_value_above_what_a_neighbours_row_leaves_refutes_that_it_is_of_there() -> None:
     """Few tokens are in the rows of their neighbours; the others are too likely there."""
     text = Text(8, 60, listed=2)
