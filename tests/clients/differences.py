@@ -121,7 +121,10 @@ ON_PURPOSE: Mapping[str, str] = {
         "The same tokens as alone with `speculative.rule: match`, with n-gram drafters and with `draft-eagle3`; with a draft model "
         "the default rule keeps the law, and the text depends on the draft's length."
     ),
-    "`echo`, `max_tokens: 0`": "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token.",
+    "`echo`, `max_tokens: 0`": (
+        "Prompt tokens come with their logprobs; llama-server ignores `echo` and makes one token. Without `echo` the prompt is "
+        "read for the next request, in both."
+    ),
     "`speculative.*`, `speculative: false`": "Work for each request; llama-server takes and ignores them.",
     "drafts that cannot pay": (
         "Not made, whatever was asked for at the start: a line on standard error and the answers' `reason` say so. "
@@ -137,6 +140,40 @@ ON_PURPOSE: Mapping[str, str] = {
         "answer does not depend on who was here before."
     ),
     "/tokenizer_info, `prompt` of /tokenize": "vLLM's routes for clients that tokenize through the server.",
+    "texts of entries": (
+        "`token` and `bytes` are those of the entry's own token. llama-server tells the text that was set free with it: none for a "
+        "token that is held back for a stop string, several for the one after; it leaves out tokens of half a character and those "
+        "of a stop string."
+    ),
+    "`logprobs: 0`, `top_logprobs: 0`": "The token's own logprob without alternatives; llama-server tells none.",
+    "`return_tokens`": "On OpenAI's routes too, as `tokens` of a choice.",
+    "`usage`, `timings` of several choices or prompts": (
+        "All of them together; llama-server tells those of the first. With `stream_options.include_usage` /v1/completions ends "
+        "with an event for it, as OpenAI's does."
+    ),
+    "`seed` in settings": "The one that was drawn, where a random one was asked for; llama-server repeats the request's.",
+    "a full context": (
+        "An answer that fills it has one token more: the last one is never read. `truncated` says that the answer ended for that, "
+        "not that the context is full."
+    ),
+    "a begun answer": (
+        "`content` has what was made; llama-server puts what was begun before it, but not when it streams. "
+        "`continue_final_message: false` begins another answer instead; llama-server carries on all the same."
+    ),
+    "stop strings that are empty": "Passed over; llama-server ends the answer with its first token.",
+    "`typical_p` beside tokens of probability 0": (
+        "They play no part. In llama-server `top_n_sigma`, a ban or a large DRY penalty before it make the entropy not a number, "
+        "and which token is left is a matter of its sorting."
+    ),
+    "`response_format`, JSON schemas": (
+        "Work on all three routes, and the whole answer is the document; llama-server looks at `response_format` in chats only, "
+        "and lets a document stand in a code block there. The grammars are other ones, so texts differ in spaces."
+    ),
+    "also taken": ("-1 for `repeat_last_n` and `dry_penalty_last_n`: all of the context."),
+    "routes that are not there": (
+        "404 for /infill, embeddings, reranking, /v1/messages, /v1/responses, POST /props, actions of slots; llama-server serves "
+        "them, or answers 501 where it was not started for them."
+    ),
     "`n`": "Up to 128 choices take turns on the slots; llama-server needs a slot for each.",
     "pages of other origins": "Refused unless they are named with --cors-origin.",
 }

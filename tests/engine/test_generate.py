@@ -110,8 +110,16 @@ def test_the_prompts_own_tokens_are_scored_on_request(batch: int, max_tokens: in
 
 def test_no_tokens_asked_no_tokens_made() -> None:
     target = random_table(1)
-    assert list(generate(target, Job((0,), 0))) == []
-    assert target.calls == []
+    assert list(generate(target, Job((0, 1), 0))) == []
+    sequence = target.sequence()
+    for held in (0, 1, 2):  # of the prompt, which is read for whoever comes next
+        sequence.truncate(0)
+        if held:
+            sequence.extend((0, 1)[:held])
+        generation = Generation(target, sequence, Job((0, 1), 0))
+        feed = generation.feed()
+        assert generation.take(sequence.extend(feed.tokens, feed.rows)) == []
+        assert (generation.finish, sequence.length) == (Finish.LENGTH, 2)
 
 
 def test_prompts_that_cannot_be_are_refused() -> None:

@@ -271,8 +271,17 @@ def test_a_prompt_that_is_only_scored_leaves_with_its_numbers() -> None:
         slots.step()
     assert run.generation.finish is Finish.LENGTH
     assert [e.token for e in run.generation.prompt_records] == [2, 3, 4]
-    assert slots.start(Order(Job((1, 2), 0))).done
+
+
+def test_a_prompt_that_is_only_read_is_held_for_the_next() -> None:
+    slots = Slots(models(), 1)
+    run = slots.start(Order(Job((1, 2, 3, 4), 0)))
+    assert [moved for moved, _ in slots.step()] == [run]
+    assert (run.generation.finish, run.memory.length) == (Finish.LENGTH, 4)
+    again = slots.start(Order(Job((1, 2, 3, 4), 0)))
+    assert (again.done, again.reused) == (True, 4)
     assert slots.runs == []
+    assert slots.start(Order(Job((1, 2, 3, 4), 1))).reused == 4
 
 
 def test_a_prompt_that_does_not_fit_leaves_the_slot_free() -> None:

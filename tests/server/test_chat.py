@@ -24,9 +24,9 @@ class WithSpecials(Letters):
     adds_bos = True
 
 
-def render(source: str, *messages: tuple[str, Any], extra: dict[str, Any] | None = None, opening: bool = True) -> str:
+def render(source: str, *messages: tuple[str, Any], **options: Any) -> str:
     template = ChatTemplate(source, WithSpecials(("⊂".encode(), "⊃".encode()), end=1))
-    return template.render([Message(role=r, content=c) for r, c in messages], extra, opening=opening)
+    return template.render([Message(role=r, content=c) for r, c in messages], **options)
 
 
 def test_chatml() -> None:
@@ -36,7 +36,22 @@ def test_chatml() -> None:
 
 
 def test_a_begun_answer_is_carried_on() -> None:
-    assert render(CHATML, ("user", "hello"), ("assistant", "Good mor")).endswith("<|im_start|>assistant\nGood mor")
+    begun = "<|im_start|>assistant\nGood mor"
+    talk = ("user", "hello"), ("assistant", "Good mor")
+    assert render(CHATML, *talk).endswith("hello<|im_end|>\n" + begun)
+    assert render(CHATML, *talk, opening=False, carried_on=True) == render(CHATML, *talk)
+    assert render(CHATML, *talk, opening=False) == render(CHATML, *talk)
+    assert render(CHATML, ("assistant", "Good mor")) == begun
+    closed = f"{begun}<|im_end|>\n"
+    assert render(CHATML, *talk, carried_on=False).endswith(closed + "<|im_start|>assistant\n")
+    assert render(CHATML, *talk, opening=False, carried_on=False).endswith(closed)
+    with pytest.raises(Refusal, match="continue_final_message"):
+        render(CHATML, ("user", "hello"), carried_on=True)
+
+
+def test_a_developer_speaks_as_the_system_to_templates_that_know_no_developer() -> None:
+    assert render(CHATML, ("developer", "x"), ("user", "y")) == render(CHATML, ("system", "x"), ("user", "y"))
+    assert render("{# developer #}{{ messages[0]['role'] }}", ("developer", "x")) == "developer"
 
 
 def test_text_parts_are_joined_and_others_refused() -> None:

@@ -97,6 +97,16 @@ def test_several_prompts_and_choices_are_numbered_and_seeded_one_by_one(drafting
             assert answers[3 * i + j]["generation_settings"]["seed"] == 40 + j
 
 
+def test_a_list_of_one_prompt_is_answered_as_that_prompt(plain: Client) -> None:
+    alone = plain.ask(prompt=PROMPT, n_predict=4, temperature=0)
+    for one in ([PROMPT], [[1, 2, 3, 1, 2]], [{"prompt_string": PROMPT}]):
+        assert plain.ask(prompt=one, n_predict=4, temperature=0)["content"] == alone["content"]
+    both = plain.ask(prompt=["abc", {"prompt_string": PROMPT}], n_predict=4, temperature=0)
+    assert [a["prompt"] for a in both] == ["abc", PROMPT]
+    assert both[1]["content"] == alone["content"]
+    assert "lists or objects" in plain.refused(prompt=[1, {"prompt_string": PROMPT}])
+
+
 def test_a_random_seed_is_told_and_repeats_the_answer(plain: Client) -> None:
     answer = plain.ask(prompt=PROMPT, n_predict=30, seed=-1, **NEUTRAL)
     seed = answer["generation_settings"]["seed"]
@@ -110,6 +120,25 @@ def test_no_token_is_made_for_n_predict_0(plain: Client) -> None:
     assert (answer["content"], answer["tokens_predicted"], answer["stop_type"]) == ("", 0, "limit")
     assert answer["completion_probabilities"] == []
     assert [e["stop"] for e in plain.events(prompt=PROMPT, n_predict=0)] == [True]
+
+
+def test_without_a_token_to_make_the_prompt_is_read_for_the_next_request(plain: Client) -> None:
+    """llama-server's way to warm its cache."""
+    request: dict[str, Any] = {"prompt": "hgfedcbahgfedcba" * 2, "id_slot": 0, "temperature": 0, "n_probs": 1}
+
+    def counted(n_predict: int) -> tuple[int, int]:
+        counts = plain.ask(n_predict=n_predict, **request)["timings"]
+        return counts["prompt_n"], counts["cache_n"]
+
+    cold = plain.ask(n_predict=3, cache_prompt=False, **request)
+    plain.ask(prompt="a", n_predict=1, id_slot=0)
+    assert [counted(0), counted(0), counted(3)] == [(32, 0), (0, 32), (0, 32)]
+    assert plain.ask(n_predict=3, **request)["completion_probabilities"] == cold["completion_probabilities"]
+    metrics = dict(line.split() for line in plain.get("/metrics").text.splitlines() if not line.startswith("#"))
+    before = float(metrics["llamacpp:prompt_tokens_cached_total"])
+    counted(0)
+    metrics = dict(line.split() for line in plain.get("/metrics").text.splitlines() if not line.startswith("#"))
+    assert float(metrics["llamacpp:prompt_tokens_cached_total"]) == before + 32
 
 
 def test_an_answer_without_a_limit_ends_with_the_context(plain: Client) -> None:
@@ -144,7 +173,27 @@ def test_progress_and_timings_come_along_when_asked_for(plain: Client) -> None:
     events = plain.events(prompt=PROMPT, n_predict=3, return_progress=True, timings_per_token=True, cache_prompt=False)
     progress = [e["prompt_progress"] for e in events if "prompt_progress" in e]
     assert progress[0] == {"total": 5, "cache": 0, "processed": 0, "time_ms": progress[0]["time_ms"]}
+    assert progress[-1] == {"total": 5, "cache": 0, "processed": 5, "time_ms": progress[-1]["time_ms"]}
+    assert len(progress) == 2
     assert [e["timings"]["predicted_n"] for e in events if e.get("content")]
+
+
+def test_settings_are_told_as_llama_server_takes_them(plain: Client) -> None:
+    told = plain.ask(prompt=PROMPT, n_predict=1, n_probs=20, dry_base=0.5)
+    assert len(told["completion_probabilities"][0]["top_logprobs"]) == 8
+    settings = told["generation_settings"]
+    assert (settings["n_probs"], settings["dry_base"]) == (20, 1.75)
+
+
+def test_an_empty_schema_is_not_swallowed(plain: Client) -> None:
+    """The tables have no grammars, so whoever asks for any object must hear of it."""
+    assert "Grammars are not supported" in plain.refused(prompt=PROMPT, json_schema={})
+    assert plain.ask(prompt=PROMPT, n_predict=1, json_schema=False)["tokens_predicted"] == 1
+
+
+def test_a_stream_has_the_content_type_that_llama_server_gives_it(plain: Client) -> None:
+    answer = plain.post("/completion", json={"prompt": PROMPT, "n_predict": 1, "stream": True})
+    assert answer.headers["content-type"] == "text/event-stream"
 
 
 def test_what_is_held_of_a_prompt_is_not_read_again(plain: Client) -> None:

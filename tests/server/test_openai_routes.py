@@ -122,6 +122,27 @@ def test_no_logprobs_unless_asked_for(plain: Client, logprobs: Any) -> None:
     assert plain.ask(TEXT, prompt=PROMPT, max_tokens=2, logprobs=logprobs)["choices"][0]["logprobs"] is None
 
 
+def test_each_choice_of_a_stream_counts_its_prompt(drafting: Client) -> None:
+    request = {"prompt": PROMPT, "max_tokens": 7, "n": 2, "stream_options": {"include_usage": True}}
+    events = drafting.events("/v1/completions", **request)
+    told = [e["usage"] for e in events[:-1] if "usage" in e]
+    assert [(u["prompt_tokens"], u["completion_tokens"], u["total_tokens"]) for u in told] == [
+        (5, 7, 12),
+        (5, 7, 12),
+        (5, 14, 19),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("route", "prompt"), [("/v1/completions", {"prompt": PROMPT}), ("/v1/chat/completions", {"messages": USER})]
+)
+def test_progress_of_the_prompt_is_told(plain: Client, route: str, prompt: dict[str, Any]) -> None:
+    events = plain.events(route, max_tokens=2, return_progress=True, cache_prompt=False, **prompt)
+    progress = [e["prompt_progress"]["processed"] for e in events[:-1] if "prompt_progress" in e]
+    assert (progress[0], progress[-1]) == (0, 5)
+    assert events[-2]["ignored"] == []
+
+
 def test_usage_of_several_choices_adds_up(drafting: Client) -> None:
     answer = drafting.ask(CHAT, messages=USER, n=3, max_tokens=7, seed=1)
     assert answer["usage"]["completion_tokens"] == 21

@@ -137,7 +137,9 @@ def law(
 def _possible(logits: NDArray[np.floating], leading: Leading | None = None) -> Candidates:
     c = Candidates.of(logits, leading)
     if not math.isfinite(c.top):
-        raise ValueError("no token is left: every logit is -inf (logit_bias bans the whole vocabulary?)")
+        raise ValueError(
+            "no token is left: every logit is -inf (does logit_bias ban all, or all that the grammar allows?)"
+        )
     return c
 
 

@@ -31,7 +31,8 @@ from draftproof.engine.verify.rule import Rule
 class Job:
     """One answer to make. `max_tokens` >= 0. `stops` are sequences of token ids that end the answer, themselves included.
 
-    `score_prompt`: the prompt's own tokens are reported too (`Generation.prompt_records`); with `max_tokens` 0 they alone.
+    `score_prompt`: the prompt's own tokens are reported too (`Generation.prompt_records`). With `max_tokens` 0 the prompt is read
+    all the same, for the next one that begins like it.
     `batch`: the most prompt tokens that are fed at once; the cut is always alike, whatever is drafted later.
     """
 
@@ -102,7 +103,8 @@ class Generation:
         self.job = job
         self.context = list(job.prompt)
         self.counters = Counters()
-        self.finish: Finish | None = None if job.max_tokens > 0 or job.score_prompt else Finish.LENGTH
+        nothing_to_read = known is not None and not job.score_prompt
+        self.finish: Finish | None = Finish.LENGTH if nothing_to_read and not job.max_tokens else None
         self._backend = backend
         self._sequence = sequence
         self._drafter = drafter or NoDrafter()
@@ -169,9 +171,6 @@ class Generation:
             last = self._prompt.take(rows)
             if last is None:
                 return []
-            if not self.job.max_tokens:
-                self.finish = Finish.LENGTH
-                return []
             rows = last
         elif self._held is not None:
             rows = np.concatenate([self._held, rows])
@@ -179,6 +178,9 @@ class Generation:
             # this memory cannot lose single tokens: remember it as it is before the draft goes in
             self._held = rows.copy()
             self._checkpoint = self._sequence.checkpoint()
+            return []
+        if not self.job.max_tokens:
+            self.finish = Finish.LENGTH
             return []
         before = len(self.context)
         emitted = self._judge(rows)

@@ -77,6 +77,7 @@ class Slots:
         slot.run = run
         slot.used_s = now_s
         if run.done:
+            run.read_s = now_s
             self._finish(slot)
         return run
 

@@ -37,6 +37,13 @@ def timings(runs: Sequence[Run], now_s: float | None = None) -> dict[str, Any]:
     return counts
 
 
+def progress(choice: Choice, read: int, now_s: float) -> dict[str, Any]:
+    """llama-server's `prompt_progress`: `read` tokens of the prompt are held, those in the cache included."""
+    run = choice.finished
+    elapsed_ms = round(1000 * (now_s - run.started_s))
+    return {"total": len(choice.prompt), "cache": run.reused, "processed": read, "time_ms": elapsed_ms}
+
+
 def _end(run: Run, now_s: float | None) -> float:
     if run.ended_s is not None:
         return run.ended_s
@@ -44,8 +51,8 @@ def _end(run: Run, now_s: float | None) -> float:
 
 
 def usage(choices: Sequence[Choice]) -> dict[str, Any]:
-    """OpenAI's `usage` of a whole request: every prompt counts once, every token that was made counts."""
-    first = [choice for choice in choices if choice.index % choice.settings.choices == 0]
+    """OpenAI's `usage` of choices: every prompt counts once, every token that was made counts."""
+    first = list({choice.index // choice.settings.choices: choice for choice in reversed(choices)}.values())
     prompt = sum(len(choice.prompt) for choice in first)
     made = sum(len(choice.tokens) for choice in choices)
     cached = sum(choice.finished.reused for choice in first)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from draftproof.core.errors import UsageError
 from draftproof.server.errors import Refusal
-from draftproof.server.schema import Message
+from draftproof.server.schema import Conversation, Message
 from draftproof.server.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -54,17 +54,27 @@ class ChatTemplate:
             ) from error
 
     def render(
-        self, messages: Sequence[Message], extra: Mapping[str, Any] | None = None, *, opening: bool = True
+        self,
+        messages: Sequence[Message],
+        extra: Mapping[str, Any] | None = None,
+        *,
+        opening: bool = True,
+        carried_on: bool | None = None,
     ) -> str:
         """The text of a conversation. opening: with what comes before the model's own turn.
 
-        If the last message is the assistant's, the model carries it on. Raises Refusal for messages that the template, or this
-        server, does not take, UsageError for a broken template.
+        carried_on: whether the model carries on the last message, which must be the assistant's then, rather than begin another
+        one; None: if it is the assistant's. Raises Refusal for messages that the template, or this server, does not take,
+        UsageError for a broken template.
         """
         if not messages:
             raise Refusal("'messages' must not be empty")
-        told = [{"role": m.role, "content": _text(m)} for m in messages]
-        begun = told.pop()["content"] if opening and len(told) > 1 and told[-1]["role"] == "assistant" else ""
+        told = [{"role": self._role(m.role), "content": _text(m)} for m in messages]
+        if carried_on and told[-1]["role"] != "assistant":
+            raise Refusal("continue_final_message needs a last message of the assistant")
+        begun = ""
+        if carried_on is not False and told[-1]["role"] == "assistant":
+            begun, opening = told.pop()["content"], True
         template = self._template
         unreserved = {name: value for name, value in (extra or {}).items() if name not in _RESERVED}
         try:
@@ -84,6 +94,15 @@ class ChatTemplate:
             text = text.removeprefix(bos)
         return text + begun
 
+    def of(self, asked: Conversation) -> str:
+        """The text of the conversation of a request. Raises Refusal."""
+        return self.render(
+            asked.messages,
+            asked.chat_template_kwargs,
+            opening=asked.add_generation_prompt is not False,
+            carried_on=asked.continue_final_message,
+        )
+
     def takes(self, role: str) -> bool:
         """Whether the text of a message of that role gets into the conversation."""
         user = Message(role="user", content="a")
@@ -91,6 +110,10 @@ class ChatTemplate:
             return _MARK in self.render([Message(role=role, content=_MARK), user])
         except (Refusal, UsageError):
             return False
+
+    def _role(self, role: str) -> str:
+        """OpenAI's newer name of the system role is for templates that know it."""
+        return "system" if role == "developer" and role not in self.source else role
 
     def _special(self, token: int | None) -> str:
         return "" if token is None else self._vocabulary.piece(token, special=True).decode("utf-8", "replace")

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from draftproof.server.jobs import Choice, Event, Ticket
-from draftproof.server.wire import EVENT_STREAM, STREAM_HEADERS, answer, event
+from draftproof.server.wire import STREAM_HEADERS, answer, event
 from draftproof.server.worker import Worker
 
 NOBODY = 499
@@ -58,7 +58,7 @@ async def respond(request: Request, worker: Worker, ticket: Ticket, form: Form) 
         worker.cancel(ticket)
         raise
     events = _events(worker, ticket, form, first)
-    return StreamingResponse(events, media_type=EVENT_STREAM, headers=dict(STREAM_HEADERS))
+    return StreamingResponse(events, headers=dict(STREAM_HEADERS))
 
 
 async def _whole(request: Request, worker: Worker, ticket: Ticket, form: Form) -> Response:

@@ -7,7 +7,7 @@ from typing import Any
 
 from draftproof.engine.emit import Emitted
 from draftproof.engine.stop import Finish
-from draftproof.server.account import speculation, timings
+from draftproof.server.account import progress, speculation, timings
 from draftproof.server.described import describe
 from draftproof.server.entries import entry
 from draftproof.server.jobs import Choice, Event, Ticket
@@ -17,15 +17,14 @@ _STOP_TYPES = {Finish.EOG: "eos", Finish.STOP: "word", Finish.LENGTH: "limit", F
 
 
 class NativeForm:
-    """How POST /completion words its answers. many: a list of them even if there is one only."""
+    """How POST /completion words its answers: a list of them, but for a single one."""
 
-    def __init__(self, served: Served, *, many: bool) -> None:
+    def __init__(self, served: Served) -> None:
         self._served = served
-        self._many = many
 
     def whole(self, ticket: Ticket) -> Any:
         answers = [final(choice, self._served) for choice in ticket.choices]
-        return answers if self._many or len(answers) > 1 else answers[0]
+        return answers if len(answers) > 1 else answers[0]
 
     def opening(self, choice: Choice) -> None:
         """There is none."""
@@ -79,8 +78,6 @@ def _parts(event: Event, served: Served, now_s: float) -> Iterator[dict[str, Any
     choice.seen += len(event.tokens)
     common = {"stop": False, "id_slot": -1}
     if event.read is not None:
-        progress = {"total": len(choice.prompt), "cache": choice.finished.reused, "processed": event.read}
-        progress["time_ms"] = round(1000 * (now_s - choice.finished.started_s))
         counts = {"tokens_predicted": 0, "tokens_evaluated": len(choice.prompt)}
         yield {
             "index": choice.index,
@@ -88,7 +85,7 @@ def _parts(event: Event, served: Served, now_s: float) -> Iterator[dict[str, Any
             "tokens": [],
             **common,
             **counts,
-            "prompt_progress": progress,
+            "prompt_progress": progress(choice, event.read, now_s),
         }
     for i, (token, piece) in enumerate(zip(event.tokens, event.pieces, strict=True), 1):
         part: dict[str, Any] = {"index": choice.index, "content": piece, "tokens": [token.token], **common}

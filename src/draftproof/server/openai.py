@@ -10,7 +10,7 @@ from typing import Any
 from draftproof import __version__
 from draftproof.engine.emit import Emitted
 from draftproof.engine.stop import Finish
-from draftproof.server.account import speculation, timings, usage
+from draftproof.server.account import progress, speculation, timings, usage
 from draftproof.server.entries import entry, legacy
 from draftproof.server.jobs import Choice, Event, Ticket
 from draftproof.server.served import Served
@@ -92,14 +92,19 @@ class OpenAIForm:
 
     def opening(self, choice: Choice) -> dict[str, Any] | None:
         """The first event of a choice in a stream, if the route has one of its own."""
-        if not self.chat:
-            return None
-        delta = {"role": "assistant", "content": None}
-        return self.body([{"finish_reason": None, "index": choice.index, "delta": delta}], part=True)
+        return self._empty(choice) if self.chat else None
+
+    def _empty(self, choice: Choice) -> dict[str, Any]:
+        """An event without a token."""
+        told: dict[str, Any] = {"finish_reason": None, "index": choice.index}
+        told |= {"delta": {"role": "assistant", "content": None}} if self.chat else {"text": "", "logprobs": None}
+        return self.body([told], part=True)
 
     def parts(self, event: Event, now_s: float) -> Iterator[dict[str, Any]]:
         """The events of a stream for what became known: one for each token that has something to tell."""
         choice = event.choice
+        if event.read is not None:
+            yield self._empty(choice) | {"prompt_progress": progress(choice, event.read, now_s)}
         for token, piece in zip(event.tokens, event.pieces, strict=True):
             told = self._part(choice, token, piece)
             if told is None:

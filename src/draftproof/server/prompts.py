@@ -13,8 +13,8 @@ Tokens: TypeAlias = tuple[int, ...]
 MOST_PROMPTS = 256
 
 
-def read_prompts(prompt: Any, served: Served) -> tuple[list[Tokens], bool]:
-    """One or several prompts, and whether several were asked for: a list without a token id is a list of prompts.
+def read_prompts(prompt: Any, served: Served) -> list[Tokens]:
+    """One or several prompts: a list without a token id is a list of prompts.
 
     Raises Refusal for an empty prompt, one that does not fit, unknown token ids.
     """
@@ -24,7 +24,7 @@ def read_prompts(prompt: Any, served: Served) -> tuple[list[Tokens], bool]:
         raise Refusal('"prompt" must not be empty')
     if len(given) > MOST_PROMPTS:
         raise Refusal(f"{len(given)} prompts in one request: at most {MOST_PROMPTS}.")
-    return [check_prompt(_tokens(one, served.vocabulary), served) for one in given], many
+    return [check_prompt(_tokens(one, served.vocabulary), served) for one in given]
 
 
 def check_prompt(tokens: Tokens, served: Served) -> Tokens:
@@ -41,13 +41,13 @@ def check_prompt(tokens: Tokens, served: Served) -> Tokens:
 def _tokens(prompt: Any, vocabulary: Vocabulary) -> Tokens:
     if isinstance(prompt, dict):
         prompt = _prompt_string(prompt)
-    parts: Sequence[int | str | list[object]] = prompt if isinstance(prompt, list) else [prompt]
+    parts: Sequence[int | str | list[object] | dict[str, object]] = prompt if isinstance(prompt, list) else [prompt]
     tokens: list[int] = []
     for i, part in enumerate(parts):
         if isinstance(part, str):
             tokens += vocabulary.tokenize(part, add_special=i == 0, parse_special=True)
-        elif isinstance(part, list):
-            raise Refusal("A list of token ids and texts must not have lists in it.")
+        elif isinstance(part, list | dict):
+            raise Refusal("A list of token ids and texts must not have lists or objects in it.")
         else:
             tokens.append(part)
     return tuple(tokens)

@@ -17,7 +17,7 @@ MOST_STOPS = 64
 MOST_CHOICES = 128
 
 PromptPart = TokenId | Text
-Prompt = Text | list[PromptPart | list[PromptPart]] | dict[str, Any]
+Prompt = Text | list[PromptPart | list[PromptPart] | dict[str, Any]] | dict[str, Any]
 Bias = list[list[TokenId | Text | Number | Flag]] | dict[str, Number | Flag]
 Choices = Annotated[Whole, AfterValidator(between(1, MOST_CHOICES))]
 Alternatives = Annotated[Whole, AfterValidator(between(0))]
@@ -109,6 +109,7 @@ class Generate(Sampled):
     post_sampling_probs: Flag | None = None
     return_tokens: Flag | None = None
     return_origins: Flag | None = None
+    return_progress: Flag | None = None
     timings_per_token: Flag | None = None
     cache_prompt: Flag | None = None
     id_slot: Annotated[Whole, AfterValidator(between(-1))] | None = None
@@ -145,7 +146,6 @@ class NativeCompletion(Generate):
     """POST /completion"""
 
     prompt: Prompt
-    return_progress: Flag | None = None
     response_fields: list[Text] | None = None
 
 
@@ -164,14 +164,20 @@ class Message(Body):
     content: Text | list[dict[str, Any]] | None = None
 
 
-class ChatCompletion(Generate):
-    """POST /v1/chat/completions"""
+class Conversation(Body):
+    """Messages, and how they become a text."""
 
     messages: list[Message]
-    logprobs: Flag | None = None
-    top_logprobs: Alternatives | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     add_generation_prompt: Flag | None = None
+    continue_final_message: Flag | None = None
+
+
+class ChatCompletion(Conversation, Generate):
+    """POST /v1/chat/completions"""
+
+    logprobs: Flag | None = None
+    top_logprobs: Alternatives | None = None
     tools: Any = only([], why="tools are not supported")
     tool_choice: Any = only("none", "auto", why="tools are not supported")
     functions: Any = only([], why="tools are not supported")
@@ -197,9 +203,5 @@ class Detokenize(Body):
     tokens: list[TokenId] | None = None
 
 
-class ApplyTemplate(Body):
+class ApplyTemplate(Conversation):
     """POST /apply-template"""
-
-    messages: list[Message]
-    chat_template_kwargs: dict[str, Any] | None = None
-    add_generation_prompt: Flag | None = None

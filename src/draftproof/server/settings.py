@@ -125,7 +125,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
         return_tokens=bool(request.return_tokens),
         return_origins=bool(request.return_origins),
-        return_progress=isinstance(request, NativeCompletion) and bool(request.return_progress),
+        return_progress=bool(request.return_progress),
         timings_per_token=bool(request.timings_per_token),
         response_fields=tuple((isinstance(request, NativeCompletion) and request.response_fields) or ()),
         ignored=tuple(ignored),
@@ -136,6 +136,8 @@ def _sampling(request: Generate, served: Served, breakers: tuple[str, ...]) -> S
     given: dict[str, Any] = {name: value for name in _PLAIN if (value := getattr(request, name)) is not None}
     if "temperature" in given:
         given["temperature"] = max(0.0, given["temperature"])
+    if given.get("dry_base", 1.0) < 1:
+        del given["dry_base"]  # as llama-server does: its own default
     if request.top_k is not None:
         given["top_k"] = max(0, request.top_k)
     if request.samplers is not None:
@@ -194,7 +196,7 @@ def _alternatives(request: Generate, vocab: int) -> int:
     name, asked = _asked_alternatives(request)
     if asked > MOST_ALTERNATIVES and vocab > MOST_ALTERNATIVES:
         raise Refusal(f"Field '{name}': at most {MOST_ALTERNATIVES} alternatives for each token, not {asked}")
-    return min(asked, vocab)
+    return asked
 
 
 def _asked_alternatives(request: Generate) -> tuple[str, int]:

@@ -21,7 +21,7 @@ ws     ::= | " " | "\n" [ \t]{0,20}
 def read_grammar(request: Generate) -> str:
     """The grammar in GBNF that a request asks for, "" for none. Raises Refusal."""
     asked = [request.grammar, *_from_format(request)]
-    if request.json_schema:
+    if request.json_schema not in (None, False):
         asked.append(_from_schema(request.json_schema))
     named = [text for text in asked if text]
     if len(named) > 1:

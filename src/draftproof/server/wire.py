@@ -54,4 +54,4 @@ def event(value: Any) -> bytes:
 
 DONE = b"data: [DONE]\n\n"
 EVENT_STREAM = "text/event-stream"
-STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

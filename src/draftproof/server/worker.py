@@ -176,6 +176,8 @@ class Worker:
             choice.text.finish()
             self._forget(run)
         if ticket.settings.stream and emitted:
+            if ticket.settings.return_progress and not choice.told:
+                mail.append((ticket, Event(choice, read=len(choice.prompt))))
             pieces = choice.text.pieces[choice.told :]
             choice.told = len(choice.tokens)
             mail.append((ticket, Event(choice, emitted, pieces, done=run.done)))

@@ -40,7 +40,7 @@ def test_what_it_says_of_itself_was_measured(target: LlamaBackend, recurrent: Ll
     assert (protocol.vocab, protocol.context, protocol.eog) == (8, 256, frozenset())
     assert (target.can_truncate, recurrent.can_truncate) == (True, False)
     assert 1 <= target.max_rows_exact <= 4
-    assert len(target.row_test.seconds) >= 2
+    assert len(target.row_test.seconds) == 4  # all that were to be tried, exact or not
     assert min(target.row_test.seconds) > 0
     assert target.vocabulary == recurrent.vocabulary
 

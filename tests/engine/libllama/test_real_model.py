@@ -10,7 +10,7 @@ from tests.engine.libllama.models import smollm2
 
 from draftproof.engine.backend import Feed
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
-from draftproof.engine.libllama import ContextOptions
+from draftproof.engine.libllama import CacheType, ContextOptions, rows
 
 pytestmark = pytest.mark.real
 
@@ -32,6 +32,16 @@ def tokens(real: LlamaBackend) -> list[int]:
 def test_batches_of_eight_rows_are_exact(real: LlamaBackend) -> None:
     assert real.max_rows_exact == 8
     assert real.can_truncate
+
+
+def test_without_flash_attention_no_batch_is_taken_for_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the first eight tokens of a text all batches look exact: what is added is too short to be added in another order."""
+    plain = ContextOptions(tokens=256, flash=False, keys=CacheType.F32, values=CacheType.F32)
+    made = LlamaBackend(smollm2(), LlamaOptions(context=plain))
+    assert made.max_rows_exact == 1
+    monkeypatch.setattr(rows, "_known_bound", lambda *_: 64)
+    assert rows.measure(made.memory, 8).exact < 8  # seen too, not only known
+    made.close()
 
 
 @pytest.mark.parametrize("depth", [3, 300])

@@ -32,9 +32,9 @@ async def completion(request: Request) -> Response:
     state = state_of(request)
     asked = NativeCompletion.read(await body_of(request))
     settings = await _settings(asked, state)
-    prompts, many = read_prompts(asked.prompt, state.served)
+    prompts = read_prompts(asked.prompt, state.served)
     ticket = Ticket(prompts, settings, state.served)
-    return await respond(request, state.worker, ticket, NativeForm(state.served, many=many))
+    return await respond(request, state.worker, ticket, NativeForm(state.served))
 
 
 @ROUTES.post("/v1/completions", OpenAICompletion)
@@ -43,7 +43,7 @@ async def openai_completion(request: Request) -> Response:
     state = state_of(request)
     asked = OpenAICompletion.read(await body_of(request))
     settings = await _settings(asked, state)
-    prompts, _ = read_prompts(asked.prompt, state.served)
+    prompts = read_prompts(asked.prompt, state.served)
     ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=False))
 
@@ -55,8 +55,7 @@ async def chat_completion(request: Request) -> Response:
     state = state_of(request)
     asked = ChatCompletion.read(await body_of(request))
     settings = await _settings(asked, state)
-    opening = asked.add_generation_prompt is not False
-    text = state.template.render(asked.messages, asked.chat_template_kwargs, opening=opening)
+    text = state.template.of(asked)
     tokens = state.served.vocabulary.tokenize(text, add_special=True, parse_special=True)
     prompt = check_prompt(tuple(tokens), state.served)
     ticket = Ticket([prompt], settings, state.served)

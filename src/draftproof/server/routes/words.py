@@ -76,6 +76,4 @@ async def tokenizer_info(request: Request) -> Response:
 async def apply_template(request: Request) -> Response:
     """The text that a conversation becomes."""
     asked = ApplyTemplate.read(await body_of(request))
-    opening = asked.add_generation_prompt is not False
-    text = state_of(request).template.render(asked.messages, asked.chat_template_kwargs, opening=opening)
-    return answer({"prompt": text})
+    return answer({"prompt": state_of(request).template.of(asked)})
