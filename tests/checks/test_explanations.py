@@ -355,6 +355,16 @@ def test_a_value_above_what_a_neighbours_row_leaves_refutes_that_it_is_of_there(
         assert explain([text.told(lambda n: reported[n])], LIMIT, TOLERANCE)[0] == code
 
 
+@pytest.mark.parametrize("value", [-math.inf, -3.4028234663852886e38, -9999.0])
+def test_what_no_law_gives_is_one_number_or_of_no_pattern(value: float) -> None:
+    text = Text(3, 12)
+    assert explain([text.told(lambda _: value)], LIMIT, TOLERANCE) == ("PLACEHOLDER", f"all of them are {value}")
+    some = text.told(lambda n: value if n % 2 else -0.3 - n * n / 9)
+    assert explain([some], LIMIT, TOLERANCE)[0] in ("CORRUPT", "PLACEHOLDER")
+    text.laws = [np.full(LETTERS, -700.0) for _ in text.laws]
+    assert explain([text.told(lambda n: -0.3 - n * n / 9)], LIMIT, TOLERANCE) == ("CORRUPT", NO_PATTERN)
+
+
 def test_nothing_is_said_of_nothing() -> None:
     text = Text(3)
     assert explain([text.told(text.value)], LIMIT, TOLERANCE) == ("CORRUPT", NO_PATTERN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -24,7 +25,7 @@ def rounded(wrong: Sequence[Wrong], tolerance: float) -> float | None:
 
 
 def _multiple(value: float, unit: float) -> bool:
-    return abs(value - unit * round(value / unit)) < EQUAL
+    return math.isfinite(value) and abs(value - unit * round(value / unit)) < EQUAL
 
 
 def _near(wrong: Sequence[Wrong], unit: float, tolerance: float) -> bool:

@@ -82,9 +82,9 @@ def _gaps(wrong: Wrong, tolerance: float) -> list[float]:
         return [math.nan] * len(TEMPERATURES)
     listed, found = np.array(row.logprobs), []
     for temperature in TEMPERATURES:
-        mass = float(np.exp(listed / temperature).sum())
-        told = row.complete or _unlisted(wrong.scored, temperature) <= tolerance * mass
-        found.append(abs(wrong.reported - true / temperature + math.log(mass)) if told else math.nan)
+        mass = float(np.logaddexp.reduce(listed / temperature))
+        told = row.complete or _unlisted(wrong.scored, temperature) <= tolerance * math.exp(mass)
+        found.append(abs(wrong.reported - true / temperature + mass) if told else math.nan)
     return found
 
 
