@@ -133,6 +133,12 @@ def test_what_two_explanations_fit_alike_is_named_by_neither() -> None:
     assert explain([text.told(lambda n: text.value(1 + n % 2))], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
 
 
+def test_two_tokens_before_is_not_called_the_next_one_in_a_text_of_period_three() -> None:
+    text = repeated(Text(5), 3)
+    some = text.told(lambda n: text.value(n - 2) if n > 2 else text.value(n))
+    assert explain([some], LIMIT, TOLERANCE) == ("CORRUPT", NO_CLEAREST)
+
+
 def of_draft(text: Text, n: int) -> float:
     return float(text.drafts[n][text.ids[n]])
 

@@ -102,6 +102,7 @@ EXPLANATIONS: tuple[tuple[str, str, Explanation], ...] = (
     ("DRAFTS_OWN", "they are the draft model's values", _draft),
     ("CLASS_MIX", "they are values at temperature {}", _tempered),
     ("CORRUPT", NO_PATTERN, _offset),
+    *(("CORRUPT", NO_PATTERN, _shifted(lag, value=value)) for lag in (-2, 2) for value in (True, False)),
 )
 
 
