@@ -216,8 +216,12 @@ def _row(law: Sequence[float]) -> OracleRow:
 def _made(report: Callable[[int], TokenRecord], *, drafted: int | None = 9, draft: bool = False) -> Rescored:
     tokens = [report(n) for n in range(len(_IDS))]
     scored = tuple(Scored(t, _row(_LAWS[n % 4])) for n, t in enumerate(tokens))
-    own = tuple(math.log(_LAWS[(n + 2) % 4][i]) for n, i in enumerate(_IDS)) if draft else ()
+    own = tuple(math.log(_draft(n)[i]) for n, i in enumerate(_IDS)) if draft else ()
     return Rescored(made.answer(tokens, drafted=drafted, accepted=2 if drafted else None), scored, own)
+
+
+def _draft(n: int) -> tuple[float, ...]:
+    return _LAWS[n % 4][::-1]
 
 
 def _true(n: int, lag: int = 0) -> TokenRecord:
@@ -276,7 +280,12 @@ CHECK = Check(
         ),
         Example("values of the next token", _evidence(_made(_next)), Verdict.FAIL, ("SHIFTED",)),
         Example("one position late", _evidence(_made(lambda n: _true(n, 1))), Verdict.FAIL, ("SHIFTED",)),
-        Example("the draft's own", _evidence(_made(lambda n: _true(n, 2), draft=True)), Verdict.FAIL, ("DRAFTS_OWN",)),
+        Example(
+            "the draft's own",
+            _evidence(_made(lambda n: made.true_token(_IDS[n], _draft(n)), draft=True)),
+            Verdict.FAIL,
+            ("DRAFTS_OWN",),
+        ),
         Example("another temperature after token 1", _evidence(_made(_hot)), Verdict.FAIL, ("CLASS_MIX",)),
         Example(
             "two of many off by half a nat",
