@@ -184,7 +184,7 @@ class AnswerBook(LawBook):
         warmth = stream.sampling.temperature if stream.sampling.temperature > 0 else 1.0
         q = np.exp(self.pair.draft_logits(contexts) / warmth)
         x = np.array([token for _, token in tokens], dtype=np.int64)
-        return Laws(p, q / q.sum(axis=1, keepdims=True), None, x, np.array(sure), by_id=True)
+        return Laws(p, np.zeros(len(p)), q / q.sum(axis=1, keepdims=True), None, x, np.array(sure), by_id=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from math import log
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -342,3 +343,47 @@ def test_ten_thousand_clean_audits_raise_at_most_22_alarms() -> None:
         audits += len(log_e)
     assert audits == 10_000
     assert alarms <= 22
+
+
+def test_what_may_come_seldom_and_never_does_is_no_evidence() -> None:
+    """60,000 tokens of an honest server, of which up to 1 in 1000 may be a slip: to expect them would cost 60 nats."""
+    rng = np.random.default_rng(5)
+    laws = np.array([[0.5, 0.3, 0.2, 0.0], [0.8, 0.15, 0.05, 0.0]])
+    where = rng.integers(0, 2, 60_000)
+    x = (rng.random((60_000, 1)) > laws[where].cumsum(axis=1)[:, :3]).sum(axis=1)
+    process = EProcess(4, draft_known=False, noise=0.01)
+    process.observe_many(laws[where], x, contexts=[(int(w),) for w in where], slip=0.001)
+    assert process.max_log_e < log(100)
+    assert process.log_e < 0
+    assert not process.impossible
+
+
+@pytest.mark.parametrize("last", [0.0, 0.0004])
+@pytest.mark.parametrize("true", [0.0, 0.0005, 0.001])
+def test_the_wealth_does_not_grow_on_average_whatever_the_rate_of_slips(last: float, true: float) -> None:
+    """Exactly: every pair of tokens, weighted by its probability, after 50 that taught the learners something."""
+    p = np.array([0.6, 0.3, 0.1, 0.0]) * (1 - last)
+    p[-1] = last
+    law = p / (1 - last) * (1 - true)
+    law[-1] = true
+    slip = 0.001 - last
+    total = 0.0
+    for pair in itertools.product(range(4), repeat=2):
+        process = EProcess(4, draft_known=False)
+        process.observe_many(np.tile(p, (50, 1)), [0, 0, 1, 0, 2] * 10, contexts=[(0,)] * 50, slip=slip)
+        before = process.log_e
+        log_e = process.observe_many(np.tile(p, (2, 1)), pair, contexts=[(0,)] * 2, slip=slip)
+        total += exp(log_e[-1] - before) * law[pair[0]] * law[pair[1]]
+    assert total <= 1 + 1e-12
+    assert total > 0.99
+
+
+def test_slips_that_come_too_often_are_evidence() -> None:
+    rng = np.random.default_rng(6)
+    x = np.where(rng.random(1000) < 0.05, 2, rng.integers(0, 2, 1000))
+    process = EProcess(3, draft_known=False)
+    process.observe_many(np.tile([0.5, 0.5, 0.0], (1000, 1)), x, contexts=[(0,)] * 1000, slip=0.001)
+    assert process.log_e > log(1e7)
+    assert process.max_log_e >= process.log_e
+    assert process.slips_lead
+    assert not process.impossible

@@ -4,15 +4,18 @@ Each bet is a law fixed before the token is seen; its wealth is multiplied by be
 sum E of all wealths is a nonnegative supermartingale that starts at 1, so P(E ever reaches 1/alpha) <= alpha whatever the
 stopping rule (Ville 1939; Ramdas et al. 2023, arXiv 2210.01948, section 3). Bets: the named rules of `faults`, each at
 several shares of the tokens, and the learners of `learners` for rules that nobody named.
+
+Where one cell may come with any probability up to a limit, its tokens are left out of these bets, which are then on the law of
+the others, and whether it comes too often is bet on apart (`slips`): the product of both is a supermartingale too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from draftproof.core.distribution import Law
@@ -20,6 +23,7 @@ from draftproof.stats.bets import Bets, Factors
 from draftproof.stats.faults import FAULTS, Rule
 from draftproof.stats.learners import Context, Ints, Rows
 from draftproof.stats.shares import share_upper_bound
+from draftproof.stats.slips import Slips
 
 _CHUNK = 2048
 
@@ -64,13 +68,23 @@ class EProcess:
         self.impossible: list[ImpossibleToken] = []
         self._bets = Bets(vocabulary, draft_known, noise, faults)
         self._wealth: Law = self._bets.log_weights.copy()
+        self._slips = Slips()
         self._by_position: dict[int, Law] = {}
         self._ratios: list[Law] = []
         self._root_chi2: Law = np.zeros(len(self._bets.faults))
 
     @property
     def log_e(self) -> float:
+        return self._by_bets + self._slips.log_e
+
+    @property
+    def _by_bets(self) -> float:
         return float(logsumexp(self._wealth))
+
+    @property
+    def slips_lead(self) -> bool:
+        """Whether tokens that may come seldom say more against p than all others."""
+        return self._slips.log_e > self._by_bets
 
     def observe(
         self,
@@ -94,35 +108,46 @@ class EProcess:
         q: ArrayLike | None = None,
         next_top: ArrayLike | None = None,
         contexts: Sequence[Context] | None = None,
+        slip: ArrayLike = 0.0,
     ) -> Law:
         """float64[n]: log E after each of n tokens, in the order they were drawn.
 
         p, q: float[n, vocabulary], laws of target and draft; x: int[n]; next_top[i, v]: the draft's highest probability
         after v (None: rules that look ahead are not bet on). contexts: the tokens before each x, prompt included or
         not, the same way throughout. Equal contexts must mean equal p for learning to help; nothing else rests on it.
+        slip: float or float[n], how much the last cell may have beyond p, at the cost of the others (0: it has what p says).
         Raises ValueError for shapes that do not fit, laws that do not sum to 1, or a draft that is missing.
         """
         rows = make_rows(self.vocabulary, self.draft_known, p, x, q, next_top, contexts)
+        slips: Law = np.broadcast_to(np.asarray(slip, dtype=np.float64), len(rows))
+        may_slip = slips > 0
+        slipped = may_slip & (rows.x == self.vocabulary - 1)
+        before = self.log_e
+        by_slips = self._slips.observe(np.where(may_slip, rows.p[:, -1] + slips, 0.0), slipped)
+        if may_slip.any():
+            rows = replace(rows, p=_without_last(rows.p, may_slip))
         log_e = np.empty(len(rows))
         for start in range(0, len(rows), _CHUNK):
             chunk = slice(start, start + _CHUNK)
-            log_e[chunk] = self._observe(select(rows, chunk))
+            log_e[chunk] = self._observe(select(rows, chunk), slipped[chunk])
+        log_e += by_slips
+        self.max_log_e = max(self.max_log_e, before, float(log_e.max(initial=0.0)))
         return log_e
 
-    def _observe(self, rows: Rows) -> Law:
+    def _observe(self, rows: Rows, slipped: NDArray[np.bool_]) -> Law:
+        """Log of the wealth after each token, without what slips show."""
         possible = rows.p[np.arange(len(rows)), rows.x] > 0
         self.tokens += len(rows)
         self.impossible += [
-            ImpossibleToken(int(rows.x[i]), rows.contexts[i]) for i in np.flatnonzero(~possible).tolist()
+            ImpossibleToken(int(rows.x[i]), rows.contexts[i]) for i in np.flatnonzero(~possible & ~slipped).tolist()
         ]
-        before, log_e = self.log_e, np.empty(len(rows))
+        before, log_e = self._by_bets, np.empty(len(rows))
         if possible.any():
             factors = self._bets.factors(select(rows, possible))
             wealth = self._wealth + np.cumsum(factors.logs, axis=0)
             self._wealth = wealth[-1]
             log_e[possible] = logsumexp(wealth, axis=1)
             self._remember(select(rows, possible), factors)
-        self.max_log_e = max(self.max_log_e, float(log_e[possible].max(initial=0.0)))
         return _carried(log_e, possible, before)
 
     def _remember(self, rows: Rows, factors: Factors) -> None:
@@ -139,7 +164,7 @@ class EProcess:
 
     def leading(self, k: int = 3) -> list[Leader]:
         """The k explanations with the largest posterior weight (prior: the bets' weights), shares of one rule taken together."""
-        weights = np.exp(self._wealth - self.log_e)
+        weights = np.exp(self._wealth - self._by_bets)
         total: dict[tuple[str, bool], float] = {}
         best: dict[tuple[str, bool], tuple[float, float, int]] = {}
         for bet, weight in zip(self._bets.bets, weights.tolist(), strict=True):
@@ -234,6 +259,14 @@ def select(rows: Rows, which: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]
         else [c for c, keep in zip(rows.contexts, which.tolist(), strict=True) if keep]
     )
     return Rows(rows.p[which], rows.x[which], laws[0], laws[1], contexts, rows.streams[which])
+
+
+def _without_last(p: Law, which: NDArray[np.bool_]) -> Law:
+    """The laws of some rows given that the last cell does not come."""
+    out = p.copy()
+    out[which, -1] = 0.0
+    out[which] /= out[which].sum(axis=1, keepdims=True)
+    return out
 
 
 def _carried(values: Law, known: np.ndarray[tuple[int], np.dtype[np.bool_]], otherwise: float) -> Law:

@@ -116,6 +116,7 @@ class Assessment:
         (self.later if position else self.first).observe_many(
             laws.p[use],
             laws.x[use],
+            slip=laws.slip[use],
             q=None if laws.q is None else laws.q[use],
             next_top=None if laws.next_top is None else laws.next_top[use],
             contexts=[(-1 - number, *prefix) for prefix in prefixes],

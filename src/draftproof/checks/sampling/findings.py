@@ -95,6 +95,8 @@ class Findings:
         return self._judgement(Verdict.FAIL, text, "BIASED")
 
     def _rule(self) -> str:
+        if self.assessment.later.slips_lead:
+            return "tokens that top-k excludes come too often"
         leader = self.assessment.later.leading(1)[0]
         if not leader.fault:
             return "they fit no rule known by name"

@@ -27,7 +27,8 @@ LEAST_NOISE = 0.01
 other tokens in the same batch still move a quantised model's values.
 """
 SLIP, SLIP_EDGE = 0.001, 1.0
-"""By an oracle, a token that top-k excludes by less than SLIP_EDGE nats may come, so seldom: a single one is no proof."""
+"""By an oracle, a token that top-k excludes by less than SLIP_EDGE nats may come, with at most this probability: a single one is no
+proof."""
 
 LOOK_AHEAD = 8000
 """Contexts after which the draft's next step is still worked out, nine times the work of the others."""
@@ -50,10 +51,12 @@ class Laws:
 
     p: float64[n, cells]; q, next_top: the same of the draft and of its top probability after each token, or None; x: int[n].
     `by_id`: cells are token ids. Otherwise they are ranks; the last cell is for the rest (of a law that is not cut) or for
-    the tokens near the edge of top-k, the one before it for tokens that top-k excludes without doubt.
+    the tokens near the edge of top-k, the one before it for tokens that top-k excludes without doubt. slip: float64[n], by how
+    much more than p the last cell may have.
     """
 
     p: Law
+    slip: Law
     q: Law | None
     next_top: Law | None
     x: NDArray[np.int64]
@@ -82,6 +85,7 @@ class LawBook:
         widest = max((len(r.row.ids) for r in rows), default=1)
         self.cells = known.vocabulary if known else vocabulary if self.by_id and vocabulary else widest + 2
         self._p: dict[tuple[int, Prefix], Law | None] = {}
+        self._slip: dict[tuple[int, Prefix], float] = {}
         self._q: dict[tuple[int, Prefix], Law] = {}
         self._next_top: dict[tuple[int, Prefix], Law] = {}
 
@@ -94,13 +98,14 @@ class LawBook:
         filler = np.full(self.cells, 1 / self.cells)
         p = np.array([filler if row is None else row for row in found]).reshape(len(tokens), self.cells)
         x = np.array([self._cell(number, stream, prefix, token) for prefix, token in tokens], dtype=np.int64)
-        if self.known is None:
-            return Laws(p, None, None, x, usable, self.by_id)
         keys = [(number, prefix) for prefix, _ in tokens]
+        slip = np.array([self._slip.get(key, 0.0) for key in keys])
+        if self.known is None:
+            return Laws(p, slip, None, None, x, usable, self.by_id)
         q = np.array([self._q[key] for key in keys]).reshape(p.shape)
         if not all(key in self._next_top for key in keys):
-            return Laws(p, q, None, x, usable, self.by_id)
-        return Laws(p, q, np.array([self._next_top[key] for key in keys]).reshape(p.shape), x, usable, self.by_id)
+            return Laws(p, slip, q, None, x, usable, self.by_id)
+        return Laws(p, slip, q, np.array([self._next_top[key] for key in keys]).reshape(p.shape), x, usable, self.by_id)
 
     def _fill(self, number: int, stream: Stream, prefixes: Sequence[Prefix]) -> None:
         new = [prefix for prefix in prefixes if (number, prefix) not in self._p]
@@ -108,7 +113,10 @@ class LawBook:
             return
         if self.known is None:
             for prefix in new:
-                self._p[number, prefix] = self._of_row(self._rows.get((number, prefix)), stream.sampling)
+                row = self._rows.get((number, prefix))
+                law = self._p[number, prefix] = self._of_row(row, stream.sampling)
+                if row is not None and law is not None and self._is_cut(row, stream.sampling):
+                    self._slip[number, prefix] = max(0.0, SLIP - float(law[-1]))
             return
         contexts = [_ids(stream, prefix) for prefix in new]
         temperature = stream.sampling.temperature
@@ -136,11 +144,11 @@ class LawBook:
             logits[list(row.ids)] = listed
             return shape(logits, (), sampling)
         p = np.zeros(self.cells)
-        if 0 < sampling.top_k < len(listed):
+        if self._is_cut(row, sampling):
             clear = kept_for_sure(row.logprobs, sampling.top_k, self.edge)
             drawn = shape(listed, (), sampling)
             p[:clear] = drawn[:clear]
-            p[-1] = max(drawn[clear:].sum(), SLIP)
+            p[-1] = drawn[clear:].sum()
         elif sampling == Sampling():
             p[: len(listed)] = np.exp(listed)
             p[-1] = max(0.0, 1 - p.sum())
@@ -148,6 +156,10 @@ class LawBook:
             return None
         normalised: Law = p / p.sum()
         return normalised
+
+    def _is_cut(self, row: OracleRow, sampling: Sampling) -> bool:
+        """Whether cells are ranks, and top-k drops some that the row lists."""
+        return not self.by_id and 0 < sampling.top_k < len(row.ids)
 
     def name(self, number: int, stream: Stream, prefix: Prefix, cell: int) -> str:
         """The token, or the tokens, of a cell after a prefix, in words."""
