@@ -10,8 +10,8 @@ import pytest
 from draftproof.checks import examples as made
 from draftproof.checks.check import Terms
 from draftproof.checks.contexts import Scored
-from draftproof.checks.logprobs.explanations import Rescored
 from draftproof.checks.logprobs.rescored import Evidence, Spot, judge
+from draftproof.checks.logprobs.wrong import Rescored
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.tokens import TokenRecord
@@ -218,3 +218,19 @@ def test_noise_of_the_cache_does_not_excuse_a_wrong_value_without_a_list() -> No
     assert judged(listed, cache_noise=0.03).verdict is Verdict.INCONCLUSIVE
     assert judged(replace(listed, tokens=tuple(bare)), cache_noise=0.03).verdict is Verdict.FAIL
     assert judged(replace(listed, tokens=tuple(right)), cache_noise=0.03).verdict is Verdict.INCONCLUSIVE
+
+
+def test_what_fits_is_nearer_than_what_is_wrong_is_far() -> None:
+    """Wrong is what is off by .05; values that are .03 beside the draft's are not the draft's."""
+    rows = [scored(n) for n in range(20)]
+    draft = tuple(-0.3 - n * n / 90 for n in range(20))
+
+    def named(off: float) -> tuple[str, ...]:
+        tokens = [
+            replace(s.token, logprob=q + off * (-1) ** n) for n, (s, q) in enumerate(zip(rows, draft, strict=True))
+        ]
+        beside = tuple(replace(s, token=t) for s, t in zip(rows, tokens, strict=True))
+        return judged(Rescored(made.answer(tokens, drafted=9, accepted=2), beside, draft)).codes
+
+    assert named(0.009) == ("DRAFTS_OWN",)
+    assert named(0.03) == ("CORRUPT",)

@@ -11,7 +11,8 @@ from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import RESTART, Reports, batches, drafting, why_inconclusive
-from draftproof.checks.logprobs.explanations import Rescored, explain
+from draftproof.checks.logprobs.explanations import explain
+from draftproof.checks.logprobs.wrong import Rescored, error
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
@@ -88,18 +89,8 @@ def _rescored(probe: Probe, answer: Completion, limit: int) -> Rescored:
     return Rescored(answer, score(probe, answer, limit), tuple(draft))
 
 
-def _error(scored: Scored) -> float | None:
-    """Reported minus true, in nats; for a token outside the oracle's row, how far it is above the highest possible value."""
-    reported = scored.token.logprob
-    if reported is None:
-        return None
-    if scored.true is not None:
-        return reported - scored.true
-    return max(0.0, reported - scored.ceiling)
-
-
 def _errors(answers: Sequence[Rescored]) -> list[tuple[Scored, float]]:
-    pairs = ((s, _error(s)) for r in answers for s in r.tokens)
+    pairs = ((s, error(s)) for r in answers for s in r.tokens)
     return [(s, e) for s, e in pairs if e is not None]
 
 
@@ -121,8 +112,8 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         return Judgement(
             Verdict.INCONCLUSIVE, "no token could be asked again", measured=measured, missing="logprobs to compare"
         )
-    error = max((e for _, e in errors), key=abs)
-    measured["worst difference (nat)"] = abs(error)
+    worst = max(abs(e) for _, e in errors)
+    measured["worst difference (nat)"] = worst
     differences = [e for _, e in errors]
     if own := exceeded(differences, evidence.noise):
         wide = max(evidence.noise, evidence.cache_noise)
@@ -130,12 +121,12 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         if any(abs(e) > own and s.token.alternatives == () for s, e in errors):
             limit = own  # no noise of rows explains a value that came without a row
         if limit and _may_be_cut_otherwise(answers, errors, limit):
-            text = f"a few values differ from the one-token oracle's by up to {abs(error):.2f} nat; {RETOKENISED}"
+            text = f"a few values differ from the one-token oracle's by up to {worst:.2f} nat; {RETOKENISED}"
             return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="prompts of token ids")
         if limit:
-            return _failed(answers, errors, limit, abs(error), measured)
+            return _failed(answers, errors, limit, tolerances(wide)[0], measured)
         text = (
-            f"values differ from the one-token oracle's by up to {abs(error):.2f} nat, which is no more than the prompt's way "
+            f"values differ from the one-token oracle's by up to {worst:.2f} nat, which is no more than the prompt's way "
             f"into the cache explains ({wide:.3f} nat RMS)"
         )
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, missing="a server with less numerical noise")
@@ -145,7 +136,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     missing = why_inconclusive(drafting(evidence.reports, [r.answer for r in answers]))
     if missing:
         return Judgement(Verdict.INCONCLUSIVE, missing, measured=measured, missing="a prompt that drafts")
-    summary = f"{len(errors)} values equal the one-token oracle's, worst difference {abs(error):.1e} nat"
+    summary = f"{len(errors)} values equal the one-token oracle's, worst difference {worst:.1e} nat"
     return Judgement(Verdict.PASS, summary, measured=measured)
 
 
@@ -168,16 +159,16 @@ def _failed(
     answers: Sequence[Rescored],
     errors: Sequence[tuple[Scored, float]],
     limit: float,
-    worst: float,
+    tolerance: float,
     measured: dict[str, float | int | str | None],
 ) -> Judgement:
     wrong = [(s, e) for s, e in errors if abs(e) > limit]
-    code, explanation = explain(answers, [s for s, _ in wrong], limit)
+    code, explanation = explain(answers, limit, tolerance)
     some = ", ".join(f"{s.true:.2f}" for s, _ in wrong[:4] if s.true is not None)
     told = ", ".join(f"{s.token.logprob:.2f}" for s, _ in wrong[:4])
     summary = (
         f"{len(wrong)} of {len(errors)} values are wrong: the one-token oracle gives {some or 'less'} "
-        f"where the server reported {told} (worst {worst:.2f} nat); {explanation}"
+        f"where the server reported {told} (worst {measured['worst difference (nat)']:.2f} nat); {explanation}"
     )
     exchanges = tuple(dict.fromkeys(r.answer.exchange for r in answers))
     rows = tuple((s.token.text, s.token.logprob, s.true, e) for s, e in wrong[:12])
@@ -225,8 +216,12 @@ def _row(law: Sequence[float]) -> OracleRow:
 def _made(report: Callable[[int], TokenRecord], *, drafted: int | None = 9, draft: bool = False) -> Rescored:
     tokens = [report(n) for n in range(len(_IDS))]
     scored = tuple(Scored(t, _row(_LAWS[n % 4])) for n, t in enumerate(tokens))
-    own = tuple(math.log(_LAWS[(n + 2) % 4][i]) for n, i in enumerate(_IDS)) if draft else ()
+    own = tuple(math.log(_draft(n)[i]) for n, i in enumerate(_IDS)) if draft else ()
     return Rescored(made.answer(tokens, drafted=drafted, accepted=2 if drafted else None), scored, own)
+
+
+def _draft(n: int) -> tuple[float, ...]:
+    return _LAWS[n % 4][::-1]
 
 
 def _true(n: int, lag: int = 0) -> TokenRecord:
@@ -285,7 +280,12 @@ CHECK = Check(
         ),
         Example("values of the next token", _evidence(_made(_next)), Verdict.FAIL, ("SHIFTED",)),
         Example("one position late", _evidence(_made(lambda n: _true(n, 1))), Verdict.FAIL, ("SHIFTED",)),
-        Example("the draft's own", _evidence(_made(lambda n: _true(n, 2), draft=True)), Verdict.FAIL, ("DRAFTS_OWN",)),
+        Example(
+            "the draft's own",
+            _evidence(_made(lambda n: made.true_token(_IDS[n], _draft(n)), draft=True)),
+            Verdict.FAIL,
+            ("DRAFTS_OWN",),
+        ),
         Example("another temperature after token 1", _evidence(_made(_hot)), Verdict.FAIL, ("CLASS_MIX",)),
         Example(
             "two of many off by half a nat",
