@@ -6,6 +6,7 @@ the same as absent everywhere.
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -24,16 +25,23 @@ Alternatives = Annotated[Whole, AfterValidator(between(0))]
 Stops = Annotated[list[Text], Field(max_length=MOST_STOPS)]
 
 
+_BUILDING = threading.Lock()
+"""A validator is built when it is first needed, which not every version of pydantic does in two threads at once."""
+
+
 class Body(BaseModel):
     """A JSON object. `model_extra` has the fields that nobody knows."""
 
-    model_config = ConfigDict(extra="allow", populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(extra="allow", populate_by_name=True, protected_namespaces=(), defer_build=True)
 
     @classmethod
     def read(cls, body: object) -> Self:
-        """Raises Refusal."""
+        """From any thread. Raises Refusal."""
         if not isinstance(body, dict):
             raise Refusal("The body must be a JSON object.")
+        if not cls.__pydantic_complete__:
+            with _BUILDING:
+                cls.model_rebuild()
         try:
             read = cls.model_validate(body)
         except ValidationError as error:

@@ -37,7 +37,7 @@ class SelfReport:
         return standing(self.served).types
 
     def _defaults(self) -> Settings:
-        return read_settings(NativeCompletion(prompt="a"), self.served)
+        return read_settings(NativeCompletion.read({"prompt": "a"}), self.served)
 
     def props(self) -> dict[str, Any]:
         served, types = self.served, self.standing()

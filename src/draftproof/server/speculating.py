@@ -66,7 +66,7 @@ def without_effect(request: Generate, speculation: Speculation) -> list[str]:
 def _asked(request: Generate) -> dict[str, Any]:
     """The fields that are set, by their short names; flat ones win over those of the object."""
     asked: dict[str, Any] = {}
-    nested = request.speculative if isinstance(request.speculative, SpeculativeFields) else SpeculativeFields()
+    nested = request.speculative if isinstance(request.speculative, SpeculativeFields) else SpeculativeFields.read({})
     for name in (*_FIELDS, "types", "type"):
         flat = getattr(request, f"speculative_{name}")
         value = getattr(nested, name) if flat is None else flat
