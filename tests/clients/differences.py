@@ -160,6 +160,10 @@ ON_PURPOSE: Mapping[str, str] = {
         "`content` has what was made; llama-server puts what was begun before it, but not when it streams. "
         "`continue_final_message: false` begins another answer instead; llama-server carries on all the same."
     ),
+    "two begun answers at the end of the messages": (
+        "Taken, and the last one is carried on; llama-server refuses them with 400. An empty one opens the assistant's turn here, "
+        "there it does not."
+    ),
     "stop strings that are empty": "Passed over; llama-server ends the answer with its first token.",
     "`typical_p` beside tokens of probability 0": (
         "They play no part. In llama-server `top_n_sigma`, a ban or a large DRY penalty before it make the entropy not a number, "
