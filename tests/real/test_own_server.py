@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from benches.own_modes import EAGLE, EAGLED, HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
 from click.testing import CliRunner
-from tests.engine.libllama.models import smollm2
+from tests.engine.libllama.models import gemma, smollm2
 
 from draftproof.auditing import Report
 from draftproof.cli.main import cli
@@ -84,6 +84,19 @@ def test_so_is_the_models_own_head(mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", EAGLED)
 def test_so_is_an_eagle3_draft(mode: str, tmp_path: Path) -> None:
     sound(EAGLED[mode], *EAGLE, tmp_path, Effort.DEEP)
+
+
+ORDINARY = {"SmolLM2": smollm2, "Gemma": gemma}
+
+
+@slow
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("model", ORDINARY)
+@pytest.mark.parametrize("mode", ["no draft", "default with a draft", "rejection", "match", "ngram-simple"])
+def test_it_is_sound_with_models_of_ordinary_size(model: str, mode: str, tmp_path: Path) -> None:
+    path = ORDINARY[model]()
+    sound(MODES[mode], path, path, tmp_path)
 
 
 ALWAYS = '{"speculative.adaptive": false}'

