@@ -95,8 +95,10 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
         keys=_cache_type(files.cache_type_k),
         values=_cache_type(files.cache_type_v),
     )
-    rows = _ROWS_OF_DRAFT_TESTED if draft else _ROWS_TESTED
-    strict, exact = files.strict and not draft, files.exact_prompts and not draft
+    # what a seed gives under rejection sampling depends on the numbers of the draft too
+    exact = files.exact_prompts
+    strict = exact if draft else files.strict
+    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else _ROWS_TESTED
     longer = () if draft else _LONGER_TESTED
     return LlamaOptions(
         model, context, strict=strict, exact_prompts=exact, test_rows=rows, test_longer=longer, hidden=head
