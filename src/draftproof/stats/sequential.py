@@ -122,7 +122,6 @@ class EProcess:
         slips: Law = np.broadcast_to(np.asarray(slip, dtype=np.float64), len(rows))
         may_slip = slips > 0
         slipped = may_slip & (rows.x == self.vocabulary - 1)
-        before = self.log_e
         by_slips = self._slips.observe(np.where(may_slip, rows.p[:, -1] + slips, 0.0), slipped)
         if may_slip.any():
             rows = replace(rows, p=_without_last(rows.p, may_slip))
@@ -131,7 +130,7 @@ class EProcess:
             chunk = slice(start, start + _CHUNK)
             log_e[chunk] = self._observe(select(rows, chunk), slipped[chunk])
         log_e += by_slips
-        self.max_log_e = max(self.max_log_e, before, float(log_e.max(initial=0.0)))
+        self.max_log_e = max(self.max_log_e, float(log_e.max(initial=0.0)))
         return log_e
 
     def _observe(self, rows: Rows, slipped: NDArray[np.bool_]) -> Law:
