@@ -94,3 +94,15 @@ def drafting_ask(asks: Sequence[Ask], answers: Sequence[Completion]) -> Ask:
     """The first request whose answer drafted, or else the surest, the last."""
     drafted = (ask for ask, answer in zip(asks, answers, strict=True) if drafting((), [answer]) is Drafting.SEEN)
     return next(drafted, asks[-1])
+
+
+def counts_of(answer: Completion) -> dict[str, int]:
+    """Every count of the answer's tokens that the server gives, by name."""
+    counts = {}
+    if answer.token_ids is not None:
+        counts["token ids"] = len(answer.token_ids)
+    if answer.completion_tokens is not None:
+        counts["usage"] = answer.completion_tokens
+    if answer.ask.alternatives:
+        counts["logprob entries"] = len(answer.tokens)
+    return counts

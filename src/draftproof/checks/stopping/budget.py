@@ -41,14 +41,10 @@ def _budgets(effort: Effort) -> tuple[int, ...]:
 
 
 def _counts(answer: Completion) -> dict[str, int]:
-    """Every count of the answer's tokens that the server gives, by name."""
-    counts = {}
-    if answer.token_ids is not None:
-        counts["token ids"] = len(answer.token_ids)
-    if answer.completion_tokens is not None:
-        counts["usage"] = answer.completion_tokens
-    if answer.ask.alternatives and answer.tokens:
-        counts["logprob entries"] = len(answer.tokens)
+    """As `common.counts_of`; an answer without any entry is what logprobs/presence is for."""
+    counts = common.counts_of(answer)
+    if not answer.tokens:
+        counts.pop("logprob entries", None)
     return counts
 
 

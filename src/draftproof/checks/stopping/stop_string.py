@@ -12,7 +12,7 @@ from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.checks.stopping import endings
 from draftproof.checks.stopping.endings import Endings
-from draftproof.checks.stopping.trials import Trial, counts_of, diverged, faults, kept, limits
+from draftproof.checks.stopping.trials import Trial, diverged, faults, kept, limits
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
@@ -96,7 +96,7 @@ def _ended(probe: Probe) -> Completion | None:
 
 
 def _faults_of_end(ended: Completion) -> Iterator[tuple[str, str]]:
-    counts = counts_of(ended)
+    counts = common.counts_of(ended)
     if ended.finish == "stop" and counts and max(counts.values()) - min(counts.values()) > SLACK:
         told = ", ".join(f"{name} {n}" for name, n in counts.items())
         yield "MISCOUNT", f"the counts of an answer that the model ended disagree: {told}"
@@ -158,7 +158,7 @@ def _table(trials: Sequence[Trial]) -> Table:
     columns = ("stop string", "tokens before", "complete", "token ids", "usage", "logprob entries", "finish", "drafted")
     rows = []
     for t in trials:
-        counts = counts_of(t.answer)
+        counts = common.counts_of(t.answer)
         shown = (counts.get(name) for name in ("token ids", "usage", "logprob entries"))
         rows.append((repr(t.stop), *limits(t), *shown, t.answer.finish, t.answer.drafted))
     return Table("Tokens at stop strings", columns, tuple(rows))

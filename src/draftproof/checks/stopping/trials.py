@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from draftproof.checks import common
 from draftproof.core.ask import Completion
 
 
@@ -36,18 +37,6 @@ def limits(trial: Trial) -> tuple[int, int]:
     return sum(e <= cut for e in ends), sum(e < cut + len(trial.stop) for e in ends) + 1
 
 
-def counts_of(answer: Completion) -> dict[str, int]:
-    """Every count of the answer's tokens that the server gives, by name."""
-    counts = {}
-    if answer.token_ids is not None:
-        counts["token ids"] = len(answer.token_ids)
-    if answer.completion_tokens is not None:
-        counts["usage"] = answer.completion_tokens
-    if answer.ask.alternatives:
-        counts["logprob entries"] = len(answer.tokens)
-    return counts
-
-
 def faults(trial: Trial, *, keeps: bool) -> Iterator[tuple[str, str]]:
     """Codes and texts of what is wrong with one answer. `keeps`: it is this server's habit to leave the stop string in the text."""
     answer, stop = trial.answer, trial.stop
@@ -76,7 +65,7 @@ def faults(trial: Trial, *, keeps: bool) -> Iterator[tuple[str, str]]:
 
 def _miscounts(trial: Trial) -> Iterator[tuple[str, str]]:
     least, most = limits(trial)
-    for name, n in counts_of(trial.answer).items():
+    for name, n in common.counts_of(trial.answer).items():
         where = f"{name} {n}, where {least} tokens stand before the stop string {trial.stop!r} and {most} complete it"
         if n > most:
             yield ("MISCOUNT" if name == "usage" else "STOP_PASSED"), where
