@@ -34,10 +34,10 @@ from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, Co
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client import connect
-from draftproof.client.coupling import MT19937
 from draftproof.client.probe import LiveProbe
 from draftproof.core.ask import Ask
 from draftproof.core.errors import DraftproofError
+from draftproof.core.mt19937 import MT19937
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.countable import kinds
 from draftproof.countable.answers import AnswerLaws, Grammar

@@ -12,7 +12,8 @@ from draftproof.checks import examples as made
 from draftproof.checks.sampling.assessment import Assessment, Bound, option
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
 from draftproof.checks.sampling.streams import UNSEEDED, Stream
-from draftproof.client.coupling import MT19937, draws_of, predict, predict_for
+from draftproof.client.coupling import predict, predict_for
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Statement

@@ -18,7 +18,8 @@ from draftproof.checks.sampling.collecting import Evidence
 from draftproof.checks.sampling.distribution import judge
 from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import Stream
-from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.coupling import predict
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL
 from draftproof.core.verdict import Judgement, Verdict

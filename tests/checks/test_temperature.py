@@ -12,8 +12,9 @@ from draftproof.checks.sampling.collecting import LEAST_DRAFTED
 from draftproof.checks.sampling.laws import PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
 from draftproof.checks.sampling.temperature import HOT, Evidence, judge
-from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.coupling import predict
 from draftproof.core.law import Law
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import Sampling
 from draftproof.core.verdict import Judgement, Verdict

@@ -17,8 +17,9 @@ from draftproof.checks.sampling.assessment import Bound
 from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import Stream
 from draftproof.checks.sampling.unchanged import judge
-from draftproof.client.coupling import draws_of, predict
+from draftproof.client.coupling import predict
 from draftproof.core.ask import Completion
+from draftproof.core.mt19937 import draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import GREEDY, NEUTRAL
 from draftproof.core.tokens import Alternative, TokenRecord

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.recorded import recorded
 
-from draftproof.client.coupling import draws, draws_of, predict, predict_for, predict_sorted
+from draftproof.client.coupling import predict, predict_for, predict_sorted
 from draftproof.client.dialects.llama_server import DIALECT
 from draftproof.core.ask import Completion
+from draftproof.core.mt19937 import draws, draws_of
 from draftproof.core.sampling import NEUTRAL, Sampling
 
 

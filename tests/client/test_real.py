@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from draftproof.client.coupling import MT19937, draws_of, predict, predict_sorted
+from draftproof.client.coupling import predict, predict_sorted
 from draftproof.client.evidence import MemorySink
 from draftproof.client.facts import connect
 from draftproof.client.probe import LiveProbe
 from draftproof.core.ask import Ask
 from draftproof.core.distribution import Law
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.sampling import Sampling
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftproof.core.coin import Coin, RngCoin, enumerate_branches
+from draftproof.core.coin import SAMPLE, Coin, RngCoin, enumerate_branches
 from draftproof.core.errors import InstrumentError
+from draftproof.core.mt19937 import draws
 
 
 class FixedCoin(RngCoin):
@@ -27,7 +28,7 @@ def test_streams_differ_by_seed_purpose_and_place() -> None:
     words = {
         RngCoin(seed).at(purpose, *place).uniform()
         for seed in (0, 1, -1, 2**63)
-        for purpose in ("accept", "residual", "sample", "xtc")
+        for purpose in ("accept", "residual", "draft", "xtc")
         for place in ((0,), (1,), (0, 1), (1, 0), (-1,))
     }
     assert len(words) == 80
@@ -35,7 +36,25 @@ def test_streams_differ_by_seed_purpose_and_place() -> None:
 
 def test_draws_are_the_same_everywhere() -> None:
     """The value is part of the interface: saved seeds must keep their meaning."""
-    assert RngCoin(42).at("sample", 5).uniform() == 0.235807475317086
+    assert RngCoin(42).at("accept", 5).uniform() == 0.7243558570699937
+    assert RngCoin(42).at(SAMPLE, 5).uniform() == draws(42, 6)[5]
+
+
+def test_what_the_target_samples_is_drawn_by_llama_servers_number_for_that_token_of_the_answer() -> None:
+    """The first number of std::mt19937(5489) is 3499211612 by the standard's reference, its second 581869302."""
+    coin = RngCoin(5489, first=7)
+    assert coin.at(SAMPLE, 7).uniform() == (3499211612 + 581869302 * 2.0**32) / 2.0**64
+    later = [coin.at(SAMPLE, 7 + i).uniform() for i in (100, 3, 3, 0)]
+    assert later == [draws(5489, 101)[i] for i in (100, 3, 3, 0)]
+    assert RngCoin(5489 + 2**32).at(SAMPLE, 0).uniform() == coin.at(SAMPLE, 7).uniform()
+    assert RngCoin(-1).at(SAMPLE, 0).uniform() == draws(2**32 - 1, 1)[0]
+
+
+def test_no_token_before_the_answer_is_drawn() -> None:
+    coin = RngCoin(1, first=7)
+    coin.at(SAMPLE, 9)
+    with pytest.raises(IndexError, match="-1"):
+        coin.at(SAMPLE, 6)
 
 
 def test_consecutive_seeds_are_independent() -> None:

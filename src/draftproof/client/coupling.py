@@ -1,15 +1,13 @@
 """Which token a seed must give: llama-server's random numbers, replayed.
 
-llama-server draws one number per sampled token from std::mt19937(seed) through libstdc++'s
-std::uniform_real_distribution<double>, and takes the first candidate whose cumulative probability exceeds it. Candidates stand
-in the order of their ids, or by falling probability once top-k has sorted them. So a server's text can be compared with its own law
-draw by draw. Token i of an answer takes draw i when every token is sampled from the target's law (no speculation, or
-verification by exact match).
+llama-server draws one number per sampled token (`core.mt19937`), and takes the first candidate whose cumulative probability exceeds
+it. Candidates stand in the order of their ids, or by falling probability once top-k has sorted them. So a server's text can be
+compared with its own law draw by draw. Token i of an answer takes draw i when every token is sampled from the target's law (no
+speculation, or verification by exact match).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,30 +15,6 @@ from numpy.typing import NDArray
 
 from draftproof.core.distribution import Law
 from draftproof.core.sampling import Sampling
-
-MT19937 = "mt19937"
-"""Name of this generator in `Facts.coupling`."""
-
-
-def draws(seed: int, n: int) -> NDArray[np.float64]:
-    """float64[n] in [0, 1): the first n draws of a request with `seed`, an integer in [0, 2**32)."""
-    return _uniforms(np.random.RandomState(seed), n)
-
-
-def draws_of(seeds: Sequence[int], n: int) -> NDArray[np.float64]:
-    """float64[len(seeds), n]: row i is `draws(seeds[i], n)`."""
-    generator = np.random.RandomState(0)
-    out = np.empty((len(seeds), n))
-    for row, seed in zip(out, seeds, strict=True):
-        generator.seed(seed)
-        row[:] = _uniforms(generator, n)
-    return out
-
-
-def _uniforms(generator: np.random.RandomState, n: int) -> NDArray[np.float64]:
-    words = generator.randint(0, 1 << 32, size=2 * n, dtype=np.uint32).astype(np.float64)
-    u: NDArray[np.float64] = (words[0::2] + words[1::2] * 2.0**32) / 2.0**64
-    return np.minimum(u, np.nextafter(1.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)

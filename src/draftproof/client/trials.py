@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from draftproof.client.coupling import MT19937, draws, predict, predict_sorted
+from draftproof.client.coupling import predict, predict_sorted
 from draftproof.client.dialect import Dialect
 from draftproof.client.http import Http
 from draftproof.client.openai_wire import HIDDEN
@@ -20,6 +20,7 @@ from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import TargetError, Unreachable
 from draftproof.core.facts import Facts
+from draftproof.core.mt19937 import MT19937, draws
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 

@@ -126,4 +126,4 @@ class Candidates:
         if self.ids is None:
             return TokenLaw.of(self.probabilities())
         order = self.ids.argsort()
-        return TokenLaw(self.ids[order], self.probabilities()[order], self.vocab)
+        return TokenLaw(self.ids[order], self.probabilities()[order], self.vocab, self.ordered)

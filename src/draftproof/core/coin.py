@@ -15,6 +15,10 @@ import numpy as np
 
 from draftproof.core.errors import InstrumentError
 from draftproof.core.law import Law
+from draftproof.core.mt19937 import Draws
+
+SAMPLE = "sample"
+"""The purpose of the draw that makes a token of the target's own law."""
 
 _WORD = 2.0**-53
 _BLOCK = 512
@@ -67,23 +71,37 @@ def _invert_in_blocks(weights: Law, u: float) -> int:
 
 
 class RngCoin:
-    """Draws. Streams are keyed by BLAKE2b of (seed, purpose, place): consecutive seeds have nothing in common.
+    """Draws. What the target samples, `SAMPLE` at a position, is drawn by llama-server's number for that token of an answer, so
+    that a seed gives its text. All other streams are keyed by BLAKE2b of (seed, purpose, place) and have nothing in common.
 
-    The same seed gives the same draws on every machine. seed: any integer of 64 bits, signed or not.
+    The same seed gives the same draws on every machine. seed: any integer of 64 bits, signed or not; llama-server's numbers
+    depend on its 32 lowest bits. first: the position of the answer's first token.
     """
 
-    __slots__ = ("_drawn", "_key", "seed")
+    __slots__ = ("_drawn", "_given", "_key", "_samples", "first", "seed")
 
-    def __init__(self, seed: int, stream: bytes = b"") -> None:
+    def __init__(self, seed: int, stream: bytes = b"", first: int = 0, given: float | None = None) -> None:
         self.seed = seed
+        self.first = first
         self._key = struct.pack("<Q", seed & 0xFFFF_FFFF_FFFF_FFFF) + stream
         self._drawn = 0
+        self._given = given
+        self._samples: Draws | None = None
 
     def at(self, purpose: str, *place: int) -> Self:
-        return type(self)(self.seed, struct.pack(f"<{len(place)}q", *place) + purpose.encode())
+        stream = struct.pack(f"<{len(place)}q", *place) + purpose.encode()
+        return type(self)(self.seed, stream, given=self._sample(*place) if purpose == SAMPLE else None)
+
+    def _sample(self, position: int) -> float:
+        if self._samples is None:
+            self._samples = Draws(self.seed)
+        return self._samples[position - self.first]
 
     def uniform(self) -> float:
-        """The next number of this stream, uniform on [0, 1), 53 bits."""
+        """The next number of this stream, uniform on [0, 1), 53 bits or more."""
+        if self._given is not None:
+            given, self._given = self._given, None
+            return given
         digest = hashlib.blake2b(self._key + struct.pack("<Q", self._drawn), digest_size=8).digest()
         self._drawn += 1
         return (int.from_bytes(digest, "little") >> 11) * _WORD

@@ -42,11 +42,13 @@ class TokenLaw:
     """A law over the ids 0 .. vocab-1: `p[i]` is the probability of `ids[i]`; an id that is not listed has probability 0.
 
     ids: int64[n], ascending, without repetition. p: float64[n], sum 1. Pairing two laws always goes by id, never by place.
+    `ranked`: llama.cpp's samplers leave such candidates by falling probability and not by their ids, which matters where it draws.
     """
 
     ids: Ids
     p: Law
     vocab: int
+    ranked: bool = False
 
     @classmethod
     def of(cls, p: Law) -> Self:

@@ -110,7 +110,7 @@ class Generation:
         self._drafter = drafter or NoDrafter()
         self._rule = rule
         self._n_max = n_max
-        self._coin: Coin = coin or RngCoin(job.seed)
+        self._coin: Coin = coin or RngCoin(job.seed, first=len(job.prompt))
         self._shaper = Shaper(job.sampling, self._coin, self.context, constraint)
         alternatives = job.report.alternatives
         self._wanted = 0 if alternatives < 0 else max(alternatives, self._shaper.chain.leading)

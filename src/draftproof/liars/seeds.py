@@ -6,7 +6,7 @@ import secrets
 from dataclasses import replace
 from typing import Any, Self
 
-from draftproof.core.coin import Coin, RngCoin
+from draftproof.core.coin import SAMPLE, Coin, RngCoin
 from draftproof.core.law import Law
 from draftproof.engine.generate import Generation
 from draftproof.engine.slot import Order
@@ -44,12 +44,10 @@ class _EngineWide(RngCoin):
 class _Parity(RngCoin):
     """The first draw depends on the last bit of the seed only."""
 
-    first = -1
-
     def at(self, purpose: str, *place: int) -> Coin:  # type: ignore[override]
-        if purpose == "sample" and place == (self.first,):
+        if purpose == SAMPLE and place == (self.first,):
             return _Half(self.seed)
-        return RngCoin(self.seed).at(purpose, *place)
+        return RngCoin(self.seed, first=self.first).at(purpose, *place)
 
 
 class _Half(RngCoin):
@@ -60,14 +58,12 @@ class _Half(RngCoin):
 
 class _DrawnByEngine(Generation):
     def __init__(self, backend: Any, sequence: Any, job: Any, **settings: Any) -> None:
-        super().__init__(backend, sequence, job, **settings, coin=_EngineWide(job.seed))
+        super().__init__(backend, sequence, job, **settings, coin=_EngineWide(job.seed, first=len(job.prompt)))
 
 
 class _DrawnByParity(Generation):
     def __init__(self, backend: Any, sequence: Any, job: Any, **settings: Any) -> None:
-        coin = _Parity(job.seed)
-        coin.first = len(job.prompt)
-        super().__init__(backend, sequence, job, **settings, coin=coin)
+        super().__init__(backend, sequence, job, **settings, coin=_Parity(job.seed, first=len(job.prompt)))
 
 
 def _not_on_completions(path: str, asked: dict[str, Any]) -> dict[str, Any]:

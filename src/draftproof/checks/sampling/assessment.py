@@ -11,7 +11,8 @@ import numpy as np
 
 from draftproof.checks.sampling.laws import LawBook, Laws, Prefix
 from draftproof.checks.sampling.streams import UNSEEDED, Stream
-from draftproof.client.coupling import MT19937, draws_of, predict, predict_for
+from draftproof.client.coupling import predict, predict_for
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.verdict import Statement
 from draftproof.stats.coupling import coupling_bound
 from draftproof.stats.equivalence import mean_tv_upper

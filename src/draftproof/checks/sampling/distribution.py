@@ -15,9 +15,10 @@ from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, ORACLE_ROWS, 
 from draftproof.checks.sampling.findings import Findings
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import MOST_CONDITIONS, Stream
-from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.coupling import predict
 from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import Effort, OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.verdict import Judgement, Verdict

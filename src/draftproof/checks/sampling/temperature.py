@@ -20,9 +20,10 @@ from draftproof.checks.sampling.drawn import Drawn
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
 from draftproof.checks.sampling.thermometer import Reading
-from draftproof.client.coupling import MT19937, draws_of, predict
+from draftproof.client.coupling import predict
 from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
+from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import Sampling
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict

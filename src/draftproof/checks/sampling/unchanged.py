@@ -30,8 +30,9 @@ from draftproof.checks.sampling.findings import NOISE_LIMIT
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import Stream
-from draftproof.client.coupling import draws_of, predict
+from draftproof.client.coupling import predict
 from draftproof.core.facts import Facts
+from draftproof.core.mt19937 import draws_of
 from draftproof.core.probe import Effort, OracleRow
 from draftproof.core.sampling import GREEDY, NEUTRAL
 from draftproof.core.tokens import Alternative, TokenRecord

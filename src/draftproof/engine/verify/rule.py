@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from draftproof.core.coin import Coin
+from draftproof.core.coin import SAMPLE, Coin
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 
@@ -30,8 +30,15 @@ Draw: TypeAlias = Callable[[TokenLaw, Coin, int], int]
 
 
 def draw(p: TokenLaw, coin: Coin, position: int) -> int:
-    """A token from p, by the stream that every undrafted token of this position uses."""
-    return int(p.ids[coin.at("sample", position).pick(p.p)])
+    """A token from p, by the stream that every undrafted token of this position uses.
+
+    Candidates stand in llama.cpp's order, so that a seed gives llama-server's token.
+    """
+    stream = coin.at(SAMPLE, position)
+    if not p.ranked:
+        return int(p.ids[stream.pick(p.p)])
+    order = (-p.p).argsort(kind="stable")
+    return int(p.ids[order[stream.pick(p.p[order])]])
 
 
 @dataclass(frozen=True, slots=True)
