@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,15 @@ def _drafter(name: str, wrong: str, report: str) -> Liar:
     return Liar(name, known.summary, report, _BIASED, _CONSEQUENCES, generation=drafted(known.draft))
 
 
-def _rule(name: str, story: str, report: str, decide: Decide, fails: tuple[str, ...] = _BIASED) -> Liar:
-    return Liar(name, story, report, fails, _besides(fails), generation=judged(decide))
+def _rule(
+    name: str,
+    story: str,
+    report: str,
+    decide: Decide,
+    fails: tuple[str, ...] = _BIASED,
+    may_fail: Mapping[str, str] = MappingProxyType({}),
+) -> Liar:
+    return Liar(name, story, report, fails, {**_besides(fails), **may_fail}, generation=judged(decide))
 
 
 FAMILY: tuple[Liar, ...] = (
@@ -123,6 +131,7 @@ FAMILY: tuple[Liar, ...] = (
         "https://github.com/ROCm/ATOM/pull/2318",
         _greedy,
         _GROSS,
+        {"randomness/seeds": "answers that chance hardly changes are the same without a seed"},
     ),
     _rule(
         "synthetic",

@@ -71,7 +71,7 @@ def _not_on_completions(path: str, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 _ONE_ANSWER = dict.fromkeys(
-    ("sampling/distribution", "sampling/unchanged"),
+    ("sampling/distribution", "sampling/temperature", "sampling/unchanged"),
     "samples without a seed are one and the same answer, which follows no law",
 )
 
