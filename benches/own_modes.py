@@ -3,9 +3,8 @@
     python -m benches.own_modes [EFFORT] [MODEL ...]
 
 EFFORT is quick, standard or deep. MODEL: `pair`, the two countable files, in every mode; `mtp`, a countable file with a prediction
-head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, which also drafts for itself. After a colon, modes by
-commas: `pair:match,mixed`. With a model of ordinary size an audit at `deep` takes ten minutes on a processor where seeds decide,
-and more than an hour where the law has to be counted: with a draft model, but for the rules `match` and `greedy`.
+head; `eagle3`, a countable target with its EAGLE-3 draft; or a GGUF file, for which the same model without a tenth of its layers
+drafts. After a colon, modes by commas: `pair:match,mixed`.
 
 A row for each audit: its exit code, how many checks passed or do not apply, tokens drafted for `sampling/distribution`, requests
 and seconds; below it what did neither. Ends with 1 where an audit ends with another exit code than 0.
@@ -19,6 +18,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from benches.shortened import shortened
 
 from draftproof.auditing import AuditConfig, Report, audit
 from draftproof.core.probe import Effort
@@ -94,6 +95,11 @@ def audited(mode: Mode, model: Path, draft: Path, out: Path, effort: Effort = Ef
         return audit(AuditConfig(server.url, effort=effort, samples=samples, seed=20, timeout=TIMEOUT_S, out=out))
 
 
+def drafted_for(model: Path, folder: Path) -> tuple[Path, Path]:
+    """A model of ordinary size and its draft, which is written to that folder."""
+    return model, shortened(model, folder / "draft.gguf")
+
+
 def undecided(report: Report) -> list[str]:
     """Checks that neither passed nor do not apply, each with what it says."""
     good = (Verdict.PASS, Verdict.NOT_APPLICABLE)
@@ -118,7 +124,7 @@ def audits(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Path, Path
         if name == PAIR:
             target, draft, _ = write_pair(folder, force=True)
         else:
-            target, draft = {"mtp": (HEAD, HEAD), "eagle3": EAGLE}.get(name, (Path(name), Path(name)))
+            target, draft = {"mtp": (HEAD, HEAD), "eagle3": EAGLE}.get(name) or drafted_for(Path(name), folder)
         for title in chosen.split(",") if chosen else modes:
             yield Path(name).stem, target, draft, title, modes[title]
 

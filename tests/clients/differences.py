@@ -118,8 +118,9 @@ REASONS = (
 ON_PURPOSE: Mapping[str, str] = {
     "the text of a seed": (
         "The same, by the same random numbers, with and without speculation under `match`, with n-gram drafters and with "
-        "`draft-eagle3`. Not with XTC (llama-server's flips and draws share random words), `mirostat` (it draws no number where one token "
-        "is left), a grammar, or `typical_p` that no sorting sampler follows: there the law is the same, and the text another one."
+        "`draft-eagle3`. Not with XTC (llama-server's flips and draws share random words), `mirostat` (it draws no number "
+        "where one token is left), a grammar, or `typical_p` that no sorting sampler follows: there the law is the same, "
+        "and the text another one."
     ),
     "a seeded answer in company, or with another drafter": (
         "The same tokens as alone with `speculative.rule: match`, with n-gram drafters and with `draft-eagle3`; with a draft model "

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches.own_modes import EAGLE, EAGLED, HEAD, HEADED, MODES, Mode, audited, drafted, served, undecided
+from benches.own_modes import EAGLE, EAGLED, HEAD, HEADED, MODES, Mode, audited, drafted, drafted_for, served, undecided
 from click.testing import CliRunner
 from tests.engine.libllama.models import gemma, smollm2
 
@@ -95,8 +95,7 @@ ORDINARY = {"SmolLM2": smollm2, "Gemma": gemma}
 @pytest.mark.parametrize("model", ORDINARY)
 @pytest.mark.parametrize("mode", ["no draft", "default with a draft", "rejection", "match", "ngram-simple"])
 def test_it_is_sound_with_models_of_ordinary_size(model: str, mode: str, tmp_path: Path) -> None:
-    path = ORDINARY[model]()
-    sound(MODES[mode], path, path, tmp_path)
+    sound(MODES[mode], *drafted_for(ORDINARY[model](), tmp_path), tmp_path)
 
 
 ALWAYS = '{"speculative.adaptive": false}'

@@ -52,7 +52,9 @@ FAMILY: tuple[Liar, ...] = (
         "does so when it drafts what was said before",
         "https://github.com/vllm-project/vllm/issues/17876",
         ("logprobs/placeholder", "logprobs/rescored"),
-        {"logprobs/streaming": "what was said before decides which tokens of an answer are drafted, and have no values"},
+        {
+            "logprobs/streaming": "what was said before decides which tokens of an answer are drafted, and have no values"
+        },
         speculation=NGRAM,
         numbers=where_speculated(_zero),
     ),
