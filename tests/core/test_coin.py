@@ -57,11 +57,10 @@ def test_no_token_before_the_answer_is_drawn() -> None:
         coin.at(SAMPLE, 6)
 
 
-def test_consecutive_seeds_are_independent() -> None:
+@pytest.mark.parametrize("streams", [(("accept", 9), ("residual", 9)), ((SAMPLE, 0), (SAMPLE, 1))])
+def test_consecutive_seeds_are_independent(streams: tuple[tuple[str, int], ...]) -> None:
     """Seeds chosen for one draw must not choose another: a correlation of 5/sqrt(n) comes by chance once in 1.7 million."""
-    u = np.array(
-        [[RngCoin(s).at("accept", 9).uniform(), RngCoin(s).at("residual", 9).uniform()] for s in range(20_000)]
-    )
+    u = np.array([[RngCoin(s).at(*stream).uniform() for stream in streams] for s in range(20_000)])
     assert abs(u.mean() - 0.5) < 5 * np.sqrt(1 / 12 / u.size)
     assert abs(np.corrcoef(u.T)[0, 1]) < 5 / np.sqrt(len(u))
     assert abs(np.corrcoef(u[:-1, 0], u[1:, 0])[0, 1]) < 5 / np.sqrt(len(u))

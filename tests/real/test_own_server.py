@@ -91,11 +91,12 @@ ORDINARY = {"SmolLM2": smollm2, "Gemma": gemma}
 
 @slow
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize("effort", [Effort.QUICK, Effort.DEEP])
 @pytest.mark.parametrize("model", ORDINARY)
-@pytest.mark.parametrize("mode", ["no draft", "default with a draft", "rejection", "match", "ngram-simple"])
-def test_it_is_sound_with_models_of_ordinary_size(model: str, mode: str, tmp_path: Path) -> None:
-    sound(MODES[mode], *drafted_for(ORDINARY[model](), tmp_path), tmp_path)
+@pytest.mark.parametrize("mode", MODES)
+def test_it_is_sound_with_models_of_ordinary_size(model: str, mode: str, effort: Effort, tmp_path: Path) -> None:
+    sound(MODES[mode], *drafted_for(ORDINARY[model](), tmp_path), tmp_path, effort)
 
 
 ALWAYS = '{"speculative.adaptive": false}'
