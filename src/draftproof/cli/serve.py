@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,10 +61,9 @@ def serve(**given: Any) -> None:
     )
     from draftproof.server.listening import listen
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads would spin at the import, and are not used
     gc.disable()  # until it serves: none of what is imported and loaded is garbage
     with listen(given["host"], given["port"]) as listening:
-        # the web framework takes as long to import as a small model to load, which is not done in Python
-        threading.Thread(target=_import_early, daemon=True).start()
         served = _load(given)
         _import_server()
         if given["chat_template_file"] is not None:
@@ -71,6 +71,12 @@ def serve(**given: Any) -> None:
         from draftproof.server import run
 
         run.Server(served, _options(given), partial(_ready, served, given)).run_on(listening)
+
+
+def _loading(what: str) -> None:
+    """The web framework takes as long to import as a small model to load, which is not done in Python."""
+    _say(what)
+    threading.Thread(target=_import_early, daemon=True).start()
 
 
 def _import_early() -> None:
@@ -141,7 +147,7 @@ def _load(given: dict[str, Any]) -> Served:
         )
         defaults = _defaults(given, has_draft=files.draft is not None)
         _check_drafts(files, defaults.speculation.types)
-        served = load_files(files, defaults, _say)
+        served = load_files(files, defaults, _loading)
     return served
 
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from draftproof.core.errors import UsageError
 from draftproof.server.app import OPEN, Access, create_app
@@ -56,7 +57,8 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=_GRACE_S,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
-            http="h11",
+            http=H11Protocol,
+            ws="none",
         )
         super().__init__(config)
         self._told_ready = ready

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from draftproof.core.errors import UsageError
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.engine.draft import kind
 from draftproof.engine.speculate import Plan
 from draftproof.engine.verify import RULES
-from draftproof.server.schema import Generate, SpeculativeFields
 from draftproof.server.served import Served
+
+if TYPE_CHECKING:
+    from draftproof.server.schema import Generate
 
 _FIELDS = ("rule", "n_max", "n_min", "p_min", "adaptive", "strict")
 _RULES = ("auto", *(rule.name for rule in RULES))
@@ -66,10 +68,9 @@ def without_effect(request: Generate, speculation: Speculation) -> list[str]:
 def _asked(request: Generate) -> dict[str, Any]:
     """The fields that are set, by their short names; flat ones win over those of the object."""
     asked: dict[str, Any] = {}
-    nested = request.speculative if isinstance(request.speculative, SpeculativeFields) else SpeculativeFields.read({})
     for name in (*_FIELDS, "types", "type"):
         flat = getattr(request, f"speculative_{name}")
-        value = getattr(nested, name) if flat is None else flat
+        value = getattr(request.speculative, name, None) if flat is None else flat
         if value is not None:
             asked["types" if name == "type" else name] = value
     return asked

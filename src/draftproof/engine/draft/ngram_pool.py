@@ -15,23 +15,23 @@ class NgramPool:
     """`slots` hashes at most (4 bytes each); a later n-gram with the same slot overwrites. Only ever guesses come from it."""
 
     def __init__(self, slots: int = 2**22) -> None:
-        self._next = np.full(slots, -1, dtype=np.int32)
+        self._next = np.zeros(slots, dtype=np.int32)  # token + 1: the system hands out zeros without writing them
         self._slots = slots
 
     @property
     def filled(self) -> float:
         """Share of the slots in use."""
-        return float((self._next >= 0).mean())
+        return float((self._next > 0).mean())
 
     def learn(self, slot: int, token: int) -> None:
-        self._next[slot % self._slots] = token
+        self._next[slot % self._slots] = token + 1
 
     def recall(self, slot: int) -> int:
         """The token that followed last, -1 for none."""
-        return int(self._next[slot % self._slots])
+        return int(self._next[slot % self._slots]) - 1
 
     def clear(self) -> None:
-        self._next.fill(-1)
+        self._next.fill(0)
 
 
 class RollingHash:

@@ -41,7 +41,7 @@ class RowTest:
 
 def can_truncate(context: Context) -> bool:
     """Whether the memory forgets a last token when asked. Needs sequence 0 to be empty, and leaves it so."""
-    context.decode([Row(0, i, i % context.model.vocab.size, True) for i in range(2)])
+    context.decode([Row(0, i, i % context.model.vocab.size, False) for i in range(2)])
     able = context.remove(0, 1)
     context.remove(0, 0)
     return able
