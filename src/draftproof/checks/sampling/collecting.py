@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -10,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks.drafting import Reports
 from draftproof.checks.prompts import is_small
-from draftproof.checks.sampling.assessment import SUSPECT, Assessment
-from draftproof.checks.sampling.laws import LawBook, PrefixRow
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, assess
+from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
@@ -60,28 +61,33 @@ class Evidence:
     ended_s: float = 0.0
 
 
+def assessed(evidence: Evidence) -> Assessment:
+    """What `collect` saw when it ended. Raises UsageError when the folder of the known model is gone."""
+    known = known_model(evidence.known) if evidence.known else None
+    return assess(known, evidence.streams, evidence.rows, evidence.vocabulary, evidence.noise, evidence.coupling)
+
+
 def collect(probe: Probe) -> Evidence:
     """Samples in growing batches, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
-    known = probe.known
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     began, total, noise, ended_s = time.monotonic(), 0, 0.0, 0.0
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
-    while True:
+    for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
+        for collector in collectors:
+            collector.end_batch()
         streams = [c.stream() for c in collectors]
         if assessment is None:
             noise = _noise(probe, streams)
-        if known is None:
-            rows += _oracle_rows(probe, streams, rows)
-        book = LawBook(known, rows, probe.facts.vocabulary, noise)
-        if assessment is None or known is None:
-            assessment = Assessment(book, probe.facts.coupling)
-        assessment.observe(streams)
+            assessment = Assessment(LawBook(probe.known, (), probe.facts.vocabulary, noise), probe.facts.coupling)
+        new = [] if probe.known else _oracle_rows(probe, streams, rows, number)
+        rows += new
+        assessment.observe(streams, rows=new)
         if probe.samples is not None or total >= MOST_SAMPLES[probe.effort]:
             break
         if _is_decided(assessment, streams, total, probe.effort):
@@ -97,8 +103,8 @@ def collect(probe: Probe) -> Evidence:
         noise,
         probe.facts.vocabulary,
         probe.facts.coupling,
-        known.name if known else "",
-        tuple(c.stream() for c in collectors),
+        probe.known.name if probe.known else "",
+        tuple(streams),
         tuple(rows),
         ended_s,
     )
@@ -178,7 +184,9 @@ def _rows(probe: Probe, places: Sequence[Prompt], extra: tuple[tuple[str, Scalar
         yield None if row is None else oracle_row(row, answer.exchange, probe.facts.vocabulary)
 
 
-def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow]) -> list[PrefixRow]:
+def _oracle_rows(
+    probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow], batch: int = 0
+) -> list[PrefixRow]:
     """Rows for the most visited prefixes, by depth: half of what may still be asked for each, so that a choice at one depth
     never depends on the tokens judged there.
     """
@@ -194,7 +202,7 @@ def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[Prefix
         wanted += chosen
     listed = None if is_small(probe) else min(probe.facts.max_alternatives, LISTED)
     found = probe.oracle_many([context(streams[n], prefix) for n, prefix in wanted], listed)
-    return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(wanted, found, strict=True)]
+    return [PrefixRow(n, prefix, row, batch) for (n, prefix), row in zip(wanted, found, strict=True)]
 
 
 def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, effort: Effort) -> bool:

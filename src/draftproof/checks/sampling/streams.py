@@ -42,7 +42,7 @@ class Stream:
     """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave (`UNSEEDED`: none was sent).
 
     A token number is its id, or where the prompt is text, its place in `names`. `effective`: what the answers said of their
-    speculation (`drafting.effective`).
+    speculation (`drafting.effective`). `batches`: how many samples there were after each batch (() = not told: all are one).
     """
 
     prompt: Prompt
@@ -53,6 +53,7 @@ class Stream:
     accepted: int = 0
     names: tuple[str, ...] = ()
     effective: bool | None = None
+    batches: tuple[int, ...] = ()
 
 
 def conditions(probe: Probe) -> list[Condition]:
@@ -96,6 +97,7 @@ class Collector:
     accepted: int = 0
     said: set[bool | None] = field(default_factory=set)
     asked: int = 0
+    batches: list[int] = field(default_factory=list)
 
     @property
     def room(self) -> int:
@@ -152,6 +154,10 @@ class Collector:
                 self.names.append(token.text)
             yield self.names.index(token.text)
 
+    def end_batch(self) -> None:
+        """What comes from here on is another batch, for every condition."""
+        self.batches.append(len(self.samples))
+
     def stream(self) -> Stream:
         return Stream(
             self.condition.prompt,
@@ -162,7 +168,15 @@ class Collector:
             self.accepted,
             tuple(self.names),
             together(self.said),
+            tuple(self.batches),
         )
+
+
+def batch_ends(streams: Sequence[Stream]) -> Iterator[tuple[int, ...]]:
+    """After each batch how many samples each stream had; all samples at the last."""
+    for n in range(max((len(s.batches) for s in streams), default=0)):
+        yield tuple(s.batches[n] if n < len(s.batches) else len(s.samples) for s in streams)
+    yield tuple(len(s.samples) for s in streams)
 
 
 def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:

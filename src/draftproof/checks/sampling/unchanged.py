@@ -58,15 +58,16 @@ class _Seen:
     def of(cls, evidence: Evidence, on: Stream, off: Stream, terms: Terms) -> _Seen:
         pairs = [p for p in evidence.pairs if p.on.ok and p.off.ok]
         sigma = evidence.noise * math.sqrt(2)
+        with_draft = assessed(evidence, on)
         return cls(
             evidence,
             on,
             off,
             pairs,
             terms,
-            assessed(evidence, on).later,
+            with_draft.later,
             assessed(evidence, off).later,
-            bound(evidence, terms.pass_error),
+            bound(evidence, terms.pass_error, with_draft),
             max(TIE, TIE_NOISE * sigma),
             max(FAULT, FAULT_NOISE * sigma),
         )
