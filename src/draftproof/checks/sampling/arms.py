@@ -21,9 +21,10 @@ from draftproof.checks.sampling.collecting import (
     SECONDS,
     SPARE,
     TARGET,
+    may_be_short,
 )
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
+from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream, drafting_in, fewest_tokens
 from draftproof.checks.self_report.speculation_switch import working
 from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
@@ -56,6 +57,7 @@ class Evidence:
     `on`, `off`: answers at temperature 1; the seeds of `off` are the first of `on`. `rows`: the laws that the answers without
     speculation tell of, per prefix. `noise`: RMS difference in nats of laws by one row and by a batch of rows.
     `ended_s`: after so many seconds the effort's time was up and sampling ended (0: it ended for another reason).
+    `shortened_to`: how many tokens the answers with speculation had in the end (0: as many as all along).
     """
 
     reports: Reports
@@ -68,6 +70,7 @@ class Evidence:
     off: Stream | None = None
     rows: tuple[PrefixRow, ...] = ()
     ended_s: float = 0.0
+    shortened_to: int = 0
 
 
 def collect(probe: Probe) -> Evidence:
@@ -102,9 +105,14 @@ def collect(probe: Probe) -> Evidence:
         beyond = done >= ENOUGH[probe.effort] and not probe.samples
         if beyond and took_s * (done + size) / done > SECONDS[probe.effort]:
             return replace(so_far, ended_s=took_s)
+        by_seeds = coupled(so_far)
+        if not by_seeds and not so_far.shortened_to and may_be_short(done, probe):
+            tokens = fewest_tokens(probe, on.ask, drafting_in(reports, [with_draft]))
+            on.ask = replace(on.ask, max_tokens=tokens)
+            so_far = replace(so_far, shortened_to=tokens)
         done += size
         seeds = probe.seeds(size)
-        if coupled(so_far):
+        if by_seeds:
             on.more(probe, seeds)
         else:
             on.unseeded(probe, size)

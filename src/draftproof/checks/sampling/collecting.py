@@ -13,7 +13,7 @@ from draftproof.checks.drafting import Reports
 from draftproof.checks.prompts import is_small
 from draftproof.checks.sampling.assessment import SUSPECT, Assessment, assess
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
-from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
+from draftproof.checks.sampling.streams import Collector, Stream, conditions, context, drafting_in
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Prompt, Scalar
@@ -24,6 +24,8 @@ DOUBLING = 512
 """Up to here the samples double with each batch; then they grow by a half, so that no audit goes far beyond what it needs."""
 BY_COUNTS = 1024
 """Where only counts can decide, the second batch brings as many as the bound of a quick audit takes on a model of eight letters."""
+MOST_LONG = 1024
+"""Where only counts decide, further answers are as short as token 2 allows: by then longer ones have shown what they show."""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
@@ -48,7 +50,8 @@ class Evidence:
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
     the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `ended_s`: after so many
-    seconds the effort's time was up and sampling ended (0: it ended for another reason).
+    seconds the effort's time was up and sampling ended (0: it ended for another reason). `shortened_to`: how many tokens per answer
+    the first condition had in the end (0: as many as all along).
     """
 
     reports: Reports
@@ -59,6 +62,7 @@ class Evidence:
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
     ended_s: float = 0.0
+    shortened_to: int = 0
 
 
 def assessed(evidence: Evidence) -> Assessment:
@@ -72,11 +76,14 @@ def collect(probe: Probe) -> Evidence:
     collectors = [Collector(condition) for condition in conditions(probe)]
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
-    began, total, noise, ended_s = time.monotonic(), 0, 0.0, 0.0
+    streams: list[Stream] = []
+    began, total, noise, ended_s, shortened_to = time.monotonic(), 0, 0.0, 0.0, 0
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
     for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
+        if not replayed and not shortened_to and may_be_short(total, probe):
+            shortened_to = collectors[0].shorten(probe, drafting_in(probe.facts.self_reports, streams))
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
         for collector in collectors:
@@ -107,7 +114,13 @@ def collect(probe: Probe) -> Evidence:
         tuple(streams),
         tuple(rows),
         ended_s,
+        shortened_to,
     )
+
+
+def may_be_short(done: int, probe: Probe) -> bool:
+    """Whether answers may be as short as token 2 allows after `done` ones. In a quick audit none is."""
+    return probe.effort is not Effort.QUICK and done >= MOST_LONG
 
 
 @dataclass(frozen=True, slots=True)

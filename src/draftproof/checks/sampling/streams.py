@@ -16,6 +16,10 @@ from draftproof.core.sampling import Sampling
 STORY_TOP_K = 3
 SHORT, LONG = 6, common.SAMPLE_TOKENS
 """Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
+UNDRAFTED, DRAFTED = 2, (3, 4)
+"""Tokens per answer where only token 2 counts: without speculation, and with it, if the server drafts near its limit."""
+TRIAL = 8
+"""Answers that must all have drafts, so that shorter ones will do."""
 
 MOST_CONDITIONS = 5
 UNSEEDED = -1
@@ -140,6 +144,12 @@ class Collector:
         ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
         return probe.stream(replace(ask, max_tokens=condition.tokens, extra=condition.extra), done + n)[done:]
 
+    def shorten(self, probe: Probe, state: Drafting) -> int:
+        """From here on as few tokens as token 2 takes (`fewest_tokens`): how many. For a condition without a limit."""
+        tokens = fewest_tokens(probe, self._ask(probe, 1), state)
+        self.condition = replace(self.condition, tokens=tokens)
+        return tokens
+
     def _ask(self, probe: Probe, n: int) -> Ask:
         condition = self.condition
         need_entries = 0 if probe.facts.token_ids and isinstance(condition.prompt, tuple) else 1
@@ -177,6 +187,22 @@ def batch_ends(streams: Sequence[Stream]) -> Iterator[tuple[int, ...]]:
     for n in range(max((len(s.batches) for s in streams), default=0)):
         yield tuple(s.batches[n] if n < len(s.batches) else len(s.samples) for s in streams)
     yield tuple(len(s.samples) for s in streams)
+
+
+def fewest_tokens(probe: Probe, ask: Ask, state: Drafting) -> int:
+    """How many tokens an answer to `ask` must have at least, so that token 2 comes in it as it does now.
+
+    state: what the answers so far show. Where the server drafts, a trial of `TRIAL` answers, which are thrown away, must
+    have drafts in each; as many as now where no trial shows it.
+    """
+    if state in (Drafting.OFF, Drafting.DECLINED):
+        return min(UNDRAFTED, ask.max_tokens)
+    for tokens in DRAFTED:
+        trial = replace(ask, max_tokens=tokens, count=TRIAL, seed=probe.seeds(TRIAL)[0])
+        answers = list(probe.ask_many([trial]))
+        if answers and all(a.ok and a.drafted for a in answers):
+            return min(tokens, ask.max_tokens)
+    return ask.max_tokens
 
 
 def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:

@@ -100,6 +100,7 @@ class _Seen:
             "log e-value": self.later.max_log_e,
             "log e-value without speculation": self.control.max_log_e,
             "noise (nat)": self.evidence.noise,
+            **({"tokens per answer where only counts decide": short} if (short := self.evidence.shortened_to) else {}),
         }
 
     def useless(self) -> tuple[str, str] | None:
