@@ -25,7 +25,9 @@ DOUBLING = 512
 BY_COUNTS = 1024
 """Where only counts can decide, the second batch brings as many as the bound of a quick audit takes on a model of eight letters."""
 MOST_LONG = 1024
-"""Where only counts decide, further answers are as short as token 2 allows: by then longer ones have shown what they show."""
+"""Where only counts decide, further answers are as short as token 2 allows: by then longer ones have shown what they show. So are
+those that are drawn when the time for longer ones is up.
+"""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
@@ -77,14 +79,14 @@ def collect(probe: Probe) -> Evidence:
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     streams: list[Stream] = []
-    began, total, noise, ended_s, shortened_to = time.monotonic(), 0, 0.0, 0.0, 0
+    began, total, noise, ended_s, shortened_to, drawing_s = time.monotonic(), 0, 0.0, 0.0, 0, 0.0
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
     for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
-        if not replayed and not shortened_to and may_be_short(total, probe):
-            shortened_to = collectors[0].shorten(probe, drafting_in(probe.facts.self_reports, streams))
+        asked = time.monotonic()
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
+        drawing_s += time.monotonic() - asked
         total += batch.size
         for collector in collectors:
             collector.end_batch()
@@ -101,7 +103,14 @@ def collect(probe: Probe) -> Evidence:
             break
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
-        batch = next_batch(total, lacking, took_s, probe.effort, coupled=assessment.coupling.holds)
+        by_counts = not assessment.coupling.holds
+        alone_s = None
+        if by_counts and probe.effort is not Effort.QUICK:
+            if not shortened_to and (may_be_short(total, probe) or not _in_time(total, took_s, probe.effort)):
+                shortened_to = collectors[0].shorten(probe, drafting_in(probe.facts.self_reports, streams))
+            drawn = sum(len(sample) for stream in streams for sample in stream.samples)
+            alone_s = drawing_s * collectors[0].condition.tokens / max(1, drawn)
+        batch = next_batch(total, lacking, took_s, probe.effort, coupled=not by_counts, alone_s=alone_s)
         if not batch.size:
             ended_s = took_s
             break
@@ -131,19 +140,33 @@ class Batch:
     first_only: bool = False
 
 
-def next_batch(total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool) -> Batch:
+def next_batch(
+    total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool, alone_s: float | None = None
+) -> Batch:
     """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows.
 
     When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
-    that takes little longer; else none.
+    that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes (None: as long as
+    all did, with their laws).
     """
-    least = total // 2 if total >= DOUBLING else total
-    in_time, with_grace = (int(total * (x * SECONDS[effort] / took_s - 1)) for x in (1, GRACE))
-    if in_time >= least:
+    if in_time := _in_time(total, took_s, effort):
+        least = _least(total)
         by_counts = min(max(total, BY_COUNTS - total), in_time)
         return Batch(least if coupled or total >= DOUBLING else by_counts)
+    with_grace = (GRACE * SECONDS[effort] - took_s) / (took_s / total if alone_s is None else alone_s)
     last = math.ceil(SPARE * lacking)
     return Batch(last, first_only=True) if 0 < last <= with_grace else Batch(0)
+
+
+def _least(total: int) -> int:
+    """How many the next batch of all conditions has at least."""
+    return total // 2 if total >= DOUBLING else total
+
+
+def _in_time(total: int, took_s: float, effort: Effort) -> int:
+    """How many further samples the effort's seconds allow; 0 where those are not enough for another batch."""
+    in_time = int(total * (SECONDS[effort] / took_s - 1))
+    return in_time if in_time >= _least(total) else 0
 
 
 def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
