@@ -79,14 +79,14 @@ def collect(probe: Probe) -> Evidence:
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     streams: list[Stream] = []
-    began, total, noise, ended_s, shortened_to, drawing_s = time.monotonic(), 0, 0.0, 0.0, 0, 0.0
+    began, total, noise, ended_s, fewest = time.monotonic(), 0, 0.0, 0.0, 0
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
     for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
-        asked = time.monotonic()
+        if fewest and (batch.first_only or total >= MOST_LONG):
+            collectors[0].shorten(fewest)
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
-        drawing_s += time.monotonic() - asked
         total += batch.size
         for collector in collectors:
             collector.end_batch()
@@ -103,14 +103,11 @@ def collect(probe: Probe) -> Evidence:
             break
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
-        by_counts = not assessment.coupling.holds
-        alone_s = None
-        if by_counts and probe.effort is not Effort.QUICK:
-            if not shortened_to and (may_be_short(total, probe) or not _in_time(total, took_s, probe.effort)):
-                shortened_to = collectors[0].shorten(probe, drafting_in(probe.facts.self_reports, streams))
-            drawn = sum(len(sample) for stream in streams for sample in stream.samples)
-            alone_s = drawing_s * collectors[0].condition.tokens / max(1, drawn)
-        batch = next_batch(total, lacking, took_s, probe.effort, coupled=not by_counts, alone_s=alone_s)
+        if lacking and not fewest and probe.effort is not Effort.QUICK:
+            fewest = collectors[0].fewest_tokens(probe, drafting_in(probe.facts.self_reports, streams))
+        alone_s = collectors[0].token_s * fewest if fewest else None
+        coupled = assessment.coupling.holds
+        batch = next_batch(total, lacking, took_s, probe.effort, coupled=coupled, alone_s=alone_s)
         if not batch.size:
             ended_s = took_s
             break
@@ -123,7 +120,7 @@ def collect(probe: Probe) -> Evidence:
         tuple(streams),
         tuple(rows),
         ended_s,
-        shortened_to,
+        collectors[0].shortened_to,
     )
 
 
@@ -146,27 +143,21 @@ def next_batch(
     """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows.
 
     When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
-    that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes (None: as long as
-    all did, with their laws).
+    that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes, for which time is
+    then kept (None: as long as all did, with their laws).
     """
-    if in_time := _in_time(total, took_s, effort):
-        least = _least(total)
+    least = total // 2 if total >= DOUBLING else total
+    left_s = GRACE * SECONDS[effort] - took_s
+    in_time = int(total * (SECONDS[effort] / took_s - 1))
+    if alone_s is not None and left_s > SPARE * lacking * alone_s:
+        in_time = min(in_time, int(total * (left_s - SPARE * lacking * alone_s) / took_s))
+    if in_time >= least:
         by_counts = min(max(total, BY_COUNTS - total), in_time)
         return Batch(least if coupled or total >= DOUBLING else by_counts)
-    with_grace = (GRACE * SECONDS[effort] - took_s) / (took_s / total if alone_s is None else alone_s)
-    last = math.ceil(SPARE * lacking)
-    return Batch(last, first_only=True) if 0 < last <= with_grace else Batch(0)
-
-
-def _least(total: int) -> int:
-    """How many the next batch of all conditions has at least."""
-    return total // 2 if total >= DOUBLING else total
-
-
-def _in_time(total: int, took_s: float, effort: Effort) -> int:
-    """How many further samples the effort's seconds allow; 0 where those are not enough for another batch."""
-    in_time = int(total * (SECONDS[effort] / took_s - 1))
-    return in_time if in_time >= _least(total) else 0
+    with_grace = int(left_s / (took_s / total if alone_s is None else alone_s))
+    return (
+        Batch(min(math.ceil(SPARE * lacking), with_grace), first_only=True) if 0 < lacking <= with_grace else Batch(0)
+    )
 
 
 def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -102,6 +103,8 @@ class Collector:
     said: set[bool | None] = field(default_factory=set)
     asked: int = 0
     batches: list[int] = field(default_factory=list)
+    took_s: float = 0.0
+    shortened_to: int = 0
 
     @property
     def room(self) -> int:
@@ -113,6 +116,7 @@ class Collector:
         n = min(n, self.room)
         if n <= 0:
             return
+        began = time.monotonic()
         done, self.asked = self.asked, self.asked + n
         uncounted: list[Ask] = []
         for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
@@ -124,6 +128,7 @@ class Collector:
                 self.accepted += answer.accepted or 0
                 if answer.drafted is None and answer.ask.seed is not None and len(uncounted) < ALONE:
                     uncounted.append(answer.ask)
+        self.took_s += time.monotonic() - began
         if not done and probe.facts.batch_seeds > 1:
             self._count_alone(probe, uncounted)
 
@@ -144,11 +149,18 @@ class Collector:
         ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
         return probe.stream(replace(ask, max_tokens=condition.tokens, extra=condition.extra), done + n)[done:]
 
-    def shorten(self, probe: Probe, state: Drafting) -> int:
-        """From here on as few tokens as token 2 takes (`fewest_tokens`): how many. For a condition without a limit."""
-        tokens = fewest_tokens(probe, self._ask(probe, 1), state)
-        self.condition = replace(self.condition, tokens=tokens)
-        return tokens
+    @property
+    def token_s(self) -> float:
+        """Seconds that a token of these answers took, several answers being in flight."""
+        return self.took_s / max(1, sum(map(len, self.samples)))
+
+    def fewest_tokens(self, probe: Probe, state: Drafting) -> int:
+        """As `streams.fewest_tokens`."""
+        return fewest_tokens(probe, self._ask(probe, 1), state)
+
+    def shorten(self, tokens: int) -> None:
+        """Answers have so many tokens from here on. For a condition without a limit."""
+        self.condition, self.shortened_to = replace(self.condition, tokens=tokens), tokens
 
     def _ask(self, probe: Probe, n: int) -> Ask:
         condition = self.condition
