@@ -135,38 +135,6 @@ def test_samples_after_the_last_batch_that_was_told_are_judged_too() -> None:
     assert assess(None, [stream(((0, 1),) * 5, 2, 4)], rows(), 2, 0.0).later.tokens == 5
 
 
-# --- what a cell is
-
-
-def listed(n: int, *, complete: bool = False) -> OracleRow:
-    return OracleRow(tuple(range(n)), tuple("abcd"[:n]), (math.log(0.1),) * n, 2, complete)
-
-
-def test_the_start_of_an_answer_says_what_a_cell_is_and_longer_lists_are_cut_to_its() -> None:
-    book = LawBook(None, (), None, 0.0)
-    assert book.add([PrefixRow(0, (1,), listed(4)), PrefixRow(0, (), listed(2))])
-    assert book.cells == 4
-    laws = book.laws(0, stream(()), [((1,), 1), ((1,), 2), ((1,), 3)])
-    assert laws.x.tolist() == [1, 3, 3]
-    assert laws.p[0].tolist() == pytest.approx([0.1, 0.1, 0.0, 0.8])
-    assert not book.add([PrefixRow(0, (2,), listed(3))])
-    assert book.cells == 4
-    nowhere_else = LawBook(None, (), None, 0.0)
-    assert nowhere_else.add([PrefixRow(0, (1,), listed(4))])
-    assert nowhere_else.cells == 6
-
-
-def test_where_cells_are_ids_a_list_that_is_not_complete_is_no_law() -> None:
-    book = LawBook(None, (), 2, 0.0)
-    book.add([PrefixRow(0, (), ROW), PrefixRow(0, (1,), replace(ROW, complete=False))])
-    assert book.by_id
-    assert book.laws(0, stream(()), [((), 0), ((1,), 0)]).usable.tolist() == [True, False]
-    book.add([PrefixRow(0, (1,), ROW), PrefixRow(0, (), replace(ROW, logprobs=(-5.0, 0.0)))])
-    laws = book.laws(0, stream(()), [((), 0), ((1,), 0)])
-    assert laws.usable.tolist() == [True, True], "what had no law may have one now"
-    assert laws.p[0, 0] == pytest.approx(P), "and what had one keeps it"
-
-
 # --- from the first request to the verdict
 
 

@@ -16,7 +16,7 @@ from draftproof.core.sampling import Sampling
 
 STORY_TOP_K = 3
 SHORT, LONG = 6, common.SAMPLE_TOKENS
-"""Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
+"""Tokens per answer. Fewer than six leave few positions with a draft: llama-server stops drafting near the limit."""
 UNDRAFTED, DRAFTED = 2, (3, 4)
 """Tokens per answer where only token 2 counts: without speculation, and with it, if the server drafts near its limit."""
 TRIAL = 8
