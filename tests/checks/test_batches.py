@@ -106,6 +106,9 @@ def test_a_law_that_came_later_judges_no_token_that_came_before() -> None:
     for told, tokens in ((stream(drawn, 2, 3), 2 + 2), (stream(drawn), 6)):
         found = assess(None, [told], late, 2, 0.0)
         assert (found.later.tokens, found.first.tokens) == (tokens, 3)
+    both = [stream(drawn, 2, 3), stream(drawn)]
+    twice = [*late, *(replace(r, stream=1) for r in late)]
+    assert assess(None, both, twice, 2, 0.0).later.tokens == 4 + 3, "a stream that tells no batches came with the first"
 
 
 def test_batch_by_batch_is_what_observing_as_they_come_is() -> None:
