@@ -257,7 +257,7 @@ def test_where_cells_are_ids_a_list_that_is_not_complete_is_no_law() -> None:
     book.add([PrefixRow(0, (), BOTH), PrefixRow(0, (1,), replace(BOTH, complete=False))])
     assert book.by_id
     assert book.laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((), 0), ((1,), 0)]).usable.tolist() == [True, False]
-    book.add([PrefixRow(0, (1,), BOTH), PrefixRow(0, (), replace(BOTH, logprobs=(-5.0, 0.0)))])
+    book.add([PrefixRow(0, (), replace(BOTH, logprobs=(-5.0, 0.0))), PrefixRow(0, (1,), BOTH)])
     laws = book.laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((), 0), ((1,), 0)])
     assert laws.usable.tolist() == [True, True], "what had no law may have one now"
     assert laws.p[0, 0] == pytest.approx(0.7), "and what had one keeps it"

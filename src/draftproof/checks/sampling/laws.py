@@ -259,10 +259,8 @@ def kept_for_sure(logprobs: Sequence[float], top_k: int, edge: float) -> int:
 
 
 def _cut(row: OracleRow, most: int) -> OracleRow:
-    """A row's first `most` tokens."""
-    if len(row.ids) <= most:
-        return row
-    return replace(row, ids=row.ids[:most], texts=row.texts[:most], logprobs=row.logprobs[:most], complete=False)
+    """A row's first `most` tokens; whether they are all is asked of the first rows only."""
+    return replace(row, ids=row.ids[:most], texts=row.texts[:most], logprobs=row.logprobs[:most])
 
 
 def _is_close(logprobs: Law, top_k: int, edge: float) -> bool:
