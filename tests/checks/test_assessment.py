@@ -116,6 +116,13 @@ def test_every_answer_is_looked_at_once() -> None:
     assert bit_by_bit.counts == whole.counts
 
 
+def test_conditions_may_have_answers_of_different_lengths() -> None:
+    found = assessment(streams=2)
+    found.observe([stream(own(4, depth=1)), stream(own(4, seed=5000), seed=5000)])
+    assert replayed(found) == (8, 0, 8, 0)
+    assert found.later.tokens == 8
+
+
 def test_contexts_of_two_conditions_are_not_taken_for_one() -> None:
     answers = [(0, 4), (1, 4)]
     found = assessment(streams=2)
