@@ -84,7 +84,7 @@ def collect(probe: Probe) -> Evidence:
     for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
-        if fewest and (batch.first_only or total >= MOST_LONG):
+        if fewest and not replayed and (batch.first_only or may_be_short(total, probe)):
             collectors[0].shorten(fewest)
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
@@ -154,10 +154,9 @@ def next_batch(
     if in_time >= least:
         by_counts = min(max(total, BY_COUNTS - total), in_time)
         return Batch(least if coupled or total >= DOUBLING else by_counts)
-    with_grace = int(left_s / (took_s / total if alone_s is None else alone_s))
-    return (
-        Batch(min(math.ceil(SPARE * lacking), with_grace), first_only=True) if 0 < lacking <= with_grace else Batch(0)
-    )
+    if not 0 < lacking * (alone_s or took_s / total) <= left_s:
+        return Batch(0)
+    return Batch(min(math.ceil(SPARE * lacking), int(left_s / (alone_s or took_s / total))), first_only=True)
 
 
 def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
