@@ -22,7 +22,7 @@ from draftproof.checks.check import Terms
 from draftproof.checks.sampling import arms, collecting, distribution, streams, unchanged
 from draftproof.checks.sampling.assessment import Assessment, assess
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import UNSEEDED, Samples, Stream, batch_ends
+from draftproof.checks.sampling.streams import UNSEEDED, Samples, Stream
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import NEUTRAL
@@ -134,7 +134,6 @@ def test_the_e_values_on_the_way_are_kept() -> None:
 
 
 def test_samples_after_the_last_batch_that_was_told_are_judged_too() -> None:
-    assert list(batch_ends([stream(((0, 1),) * 5, 2, 4), stream(((0, 1),), 1)])) == [(2, 1), (4, 1), (5, 1)]
     assert assess(None, [stream(((0, 1),) * 5, 2, 4)], rows(), 2, 0.0).later.tokens == 5
 
 
