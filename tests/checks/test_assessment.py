@@ -117,6 +117,13 @@ def test_every_answer_is_looked_at_once() -> None:
     assert bit_by_bit.counts == whole.counts
 
 
+def test_conditions_may_have_answers_of_different_lengths() -> None:
+    found = assessment(streams=2)
+    found.observe([stream(own(4, depth=1)), stream(own(4, seed=5000), seed=5000)])
+    assert replayed(found) == (8, 0, 8, 0)
+    assert found.later.tokens == 8
+
+
 def test_contexts_of_two_conditions_are_not_taken_for_one() -> None:
     answers = [(0, 4), (1, 4)]
     found = assessment(streams=2)
@@ -137,6 +144,23 @@ def test_second_tokens_of_the_first_condition_are_counted_by_what_is_before_them
     only_second = assessment(streams=2, coupling="")
     only_second.observe([stream([]), stream(answers)])
     assert only_second.bound([stream([]), stream(answers)], 0.01) is None
+
+
+def test_of_both_bounds_the_smaller_one_is_given() -> None:
+    """A tenth of the answers have a second token of another draw from the law: that many mismatches counting outdoes."""
+    mine, others = own(8000, depth=2), own(8000, depth=2, seed=50_000)
+    rare = [(mine[i][0], others[i][1]) if i % 10 == 0 else mine[i] for i in range(8000)]
+    for answers, kind in ((mine, "seeds"), (rare, "counts")):
+        found = assessment()
+        found.observe([stream(answers)])
+        assert found.coupling.holds
+        bound = found.bound([stream(answers)], 0.01)
+        assert bound is not None
+        assert bound.kind == kind
+        assert bound.tv < 0.05
+        assert bound.statement.error_probability == 0.005
+        share = found.coupling.mismatches / found.coupling.tokens
+        assert share == 0 if kind == "seeds" else share > bound.tv
 
 
 def test_a_cell_that_cannot_come_and_did_counts() -> None:

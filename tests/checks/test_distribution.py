@@ -219,6 +219,12 @@ def test_an_e_value_above_a_hundred_holds_back_a_pass_by_counts_and_none_by_seed
     assert judged(evidence(drawn(LAW, LAW, n=900)), target_tv=0.9).verdict is Verdict.PASS
 
 
+def test_how_short_the_last_answers_were_is_told_where_they_were() -> None:
+    name = "tokens per answer where only counts decide"
+    assert judged(replace(sound(), shortened_to=3)).measured[name] == 3
+    assert name not in judged(sound()).measured
+
+
 def test_tokens_are_shown_beside_the_law() -> None:
     judgement = judged(evidence([[0, 1]] * 6 + [[0, 0]] * 2 + [[1, 2]] * 3 + [[2, 0]] * 2 + [[3, 0]]), target_tv=0.9)
     (table,) = judgement.tables

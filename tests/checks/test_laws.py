@@ -226,3 +226,38 @@ def test_slips_are_allowed_for_where_top_k_cuts_up_to_what_tokens_at_the_edge_ha
 def test_probabilities_that_add_to_a_little_more_than_one_are_made_a_law() -> None:
     laws = book(row(0.6, 0.4009)).laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((), 0), ((), 1)])
     assert laws.p.sum(axis=1) == pytest.approx([1, 1])
+
+
+# --- laws that come later
+
+
+def listed(n: int) -> OracleRow:
+    return OracleRow(tuple(range(n)), tuple("abcd"[:n]), (math.log(0.1),) * n, 2, complete=False)
+
+
+def test_the_start_of_an_answer_says_what_a_cell_is_and_longer_lists_are_cut_to_its() -> None:
+    book = LawBook(None, (), None, 0.0)
+    assert book.add([PrefixRow(0, (1,), listed(4)), PrefixRow(0, (), listed(2))])
+    assert book.cells == 4
+    laws = book.laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((1,), 1), ((1,), 2), ((1,), 3)])
+    assert laws.x.tolist() == [1, 3, 3]
+    assert laws.p[0].tolist() == pytest.approx([0.1, 0.1, 0.0, 0.8])
+    assert not book.add([PrefixRow(0, (2,), listed(3))])
+    assert book.cells == 4
+    nowhere_else = LawBook(None, (), None, 0.0)
+    assert nowhere_else.add([PrefixRow(0, (1,), listed(4))])
+    assert nowhere_else.cells == 6
+
+
+BOTH = OracleRow((0, 1), ("a", "b"), (math.log(0.7), math.log(0.3)), 2, complete=True)
+
+
+def test_where_cells_are_ids_a_list_that_is_not_complete_is_no_law() -> None:
+    book = LawBook(None, (), 2, 0.0)
+    book.add([PrefixRow(0, (), BOTH), PrefixRow(0, (1,), replace(BOTH, complete=False))])
+    assert book.by_id
+    assert book.laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((), 0), ((1,), 0)]).usable.tolist() == [True, False]
+    book.add([PrefixRow(0, (), replace(BOTH, logprobs=(-5.0, 0.0))), PrefixRow(0, (1,), BOTH)])
+    laws = book.laws(0, Stream(made.PROMPT, NEUTRAL, (), ()), [((), 0), ((1,), 0)])
+    assert laws.usable.tolist() == [True, True], "what had no law may have one now"
+    assert laws.p[0, 0] == pytest.approx(0.7), "and what had one keeps it"

@@ -10,9 +10,9 @@ from tests.fakes import FakeProbe
 
 from draftproof.checks.check import Terms
 from draftproof.checks.sampling import distribution, temperature, unchanged
-from draftproof.checks.sampling.arms import ENOUGH, next_size
+from draftproof.checks.sampling.arms import ENOUGH, Evidence, bound, lacking, next_size
 from draftproof.checks.sampling.assessment import option
-from draftproof.checks.sampling.collecting import MOST_SAMPLES, SECONDS, Batch, next_batch
+from draftproof.checks.sampling.collecting import MOST_SAMPLES, PASS_ERROR, SECONDS, TARGET, Batch, next_batch
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Verdict
 
@@ -45,15 +45,34 @@ def test_what_the_bound_lacks_is_drawn_though_the_time_is_up_where_that_is_littl
     assert next_batch(1024, 0, 0.9 * DUE_S, QUICK, coupled=False) == Batch(0)
 
 
+def test_above_quick_effort_time_is_kept_for_what_the_bound_lacks_as_long_as_it_can_be_had() -> None:
+    """150 seconds, 200 with grace, and 3,600 answers of the first condition to come."""
+
+    def batch(total: int, took_s: float, alone_s: float | None) -> Batch:
+        return next_batch(total, 3600, took_s, Effort.STANDARD, coupled=False, alone_s=alone_s)
+
+    assert batch(64, 20, None) == Batch(416)
+    assert batch(64, 20, 0.025) == Batch(244), "76.5 of 180 seconds are left"
+    assert batch(64, 20, 0.005) == Batch(416)
+    assert batch(64, 20, 0.05) == Batch(416), "it cannot be had"
+    assert batch(320, 90, 0.025) == Batch(4140, first_only=True)
+    assert batch(320, 100, 0.025) == Batch(4000, first_only=True), "less to spare"
+    assert batch(320, 100, 0.03) == Batch(0)
+
+
+def lacks(evidence: Evidence) -> int:
+    return lacking(evidence, bound(evidence, PASS_ERROR), TARGET[QUICK])
+
+
 def test_pairs_are_drawn_on_while_they_can_give_the_bound() -> None:
     near, far = unchanged._made(n=600), unchanged._made(n=60)
     enough = ENOUGH[QUICK]
-    assert next_size(enough - 1, far, probe()) > 0
-    assert 0 < next_size(enough + 1, near, probe()) < (enough + 1) // 4 + 1
-    assert next_size(MOST_SAMPLES[QUICK], near, probe()) == 0
-    assert next_size(enough + 1, replace(near, rows=()), probe()) == 0
-    assert next_size(256, near, probe(samples=300)) == 44
-    assert next_size(300, near, probe(samples=300)) == 0
+    assert next_size(enough - 1, lacks(far), probe()) > 0
+    assert 0 < next_size(enough + 1, lacks(near), probe()) < (enough + 1) // 4 + 1
+    assert next_size(MOST_SAMPLES[QUICK], lacks(near), probe()) == 0
+    assert next_size(enough + 1, lacks(replace(near, rows=())), probe()) == 0
+    assert next_size(256, lacks(near), probe(samples=300)) == 44
+    assert next_size(300, lacks(near), probe(samples=300)) == 0
 
 
 def test_what_is_lacking_is_said_in_samples_and_never_as_an_effort_that_asks_for_more() -> None:

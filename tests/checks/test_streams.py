@@ -1,4 +1,4 @@
-"""Samples of a server that counts no drafts where a request asks for several answers."""
+"""Samples of a server that counts no drafts where a request asks for several answers, and how short answers may be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tests.fakes import FACTS, FakeProbe
 
-from draftproof.checks.sampling.streams import ALONE, Collector, Condition
+from draftproof.checks.drafting import Drafting
+from draftproof.checks.sampling.streams import ALONE, TRIAL, Collector, Condition, fewest_tokens
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.sampling import NEUTRAL
 
@@ -66,3 +67,32 @@ def test_nobody_is_asked_again_who_counts_or_has_no_such_requests(probe: Countin
     assert collected(replace(probe, several=True), 16).drafted == 4 * 16
     assert collected(replace(probe, facts=FACTS), 16).drafted == 0
     assert probe.singles == []
+
+
+@pytest.mark.parametrize(
+    ("state", "tokens"),
+    [
+        (Drafting.OFF, 2),
+        (Drafting.DECLINED, 2),
+        (Drafting.UNKNOWN, 6),
+        (Drafting.SILENT, 6),
+        (Drafting.SEEN, 6),
+    ],
+)
+def test_a_server_that_counts_no_drafts_gives_whole_answers_unless_it_does_not_speculate(
+    probe: Counting, state: Drafting, tokens: int
+) -> None:
+    assert fewest_tokens(probe, Ask("The cat", 6), state) == tokens
+    assert fewest_tokens(probe, Ask("The cat", 1), state) == 1, "never more than now"
+
+
+def test_each_answer_of_a_trial_must_have_drafts(probe: Counting) -> None:
+    class Sometimes(Counting):
+        def _answer(self, ask: Ask, *, told: bool) -> Completion:
+            answer = super()._answer(ask, told=told)
+            return replace(answer, drafted=0) if ask.max_tokens == 3 and ask.seed == TRIAL - 1 else answer
+
+    counting = replace(probe, several=True)
+    assert fewest_tokens(counting, Ask("The cat", 6), Drafting.SEEN) == 3
+    sometimes = Sometimes(lambda: None, probe.facts, several=True)
+    assert fewest_tokens(sometimes, Ask("The cat", 6), Drafting.SEEN) == 4

@@ -296,6 +296,12 @@ def test_a_pass_needs_the_bound_that_is_asked_for_and_tells_it() -> None:
     assert late.summary.endswith("sampling ended after 61 s, its time at this effort")
 
 
+def test_how_short_the_last_answers_were_is_told_where_they_were() -> None:
+    name = "tokens per answer where only counts decide"
+    assert judged(replace(evidence(), shortened_to=3)).measured[name] == 3
+    assert name not in judged(evidence()).measured
+
+
 def test_without_a_law_there_is_no_bound() -> None:
     some = replace(evidence(drawn(seed=7000), drawn()), rows=())
     judgement = judged(some)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from draftproof.checks import common
@@ -12,7 +12,7 @@ from draftproof.checks.contexts import ceiling
 from draftproof.checks.drafting import Reports, batches, effective
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.randomness.repeats import difference
-from draftproof.checks.sampling.assessment import Assessment, Bound
+from draftproof.checks.sampling.assessment import Assessment, Bound, assess
 from draftproof.checks.sampling.collecting import (
     ALPHA,
     LEAST_DRAFTED,
@@ -21,9 +21,10 @@ from draftproof.checks.sampling.collecting import (
     SECONDS,
     SPARE,
     TARGET,
+    may_be_short,
 )
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream
+from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream, drafting_in, fewest_tokens
 from draftproof.checks.self_report.speculation_switch import working
 from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
@@ -56,6 +57,7 @@ class Evidence:
     `on`, `off`: answers at temperature 1; the seeds of `off` are the first of `on`. `rows`: the laws that the answers without
     speculation tell of, per prefix. `noise`: RMS difference in nats of laws by one row and by a batch of rows.
     `ended_s`: after so many seconds the effort's time was up and sampling ended (0: it ended for another reason).
+    `shortened_to`: how many tokens the answers with speculation had in the end (0: as many as all along).
     """
 
     reports: Reports
@@ -68,6 +70,7 @@ class Evidence:
     off: Stream | None = None
     rows: tuple[PrefixRow, ...] = ()
     ended_s: float = 0.0
+    shortened_to: int = 0
 
 
 def collect(probe: Probe) -> Evidence:
@@ -81,43 +84,49 @@ def collect(probe: Probe) -> Evidence:
     on, off, seeds = _arms(probe, switch)
     noise = probe.noise([a.prompt for a in asks], batches([*(p.on for p in pairs), *on.answers]))
 
-    def evidence() -> Evidence:
-        rows = _rows(off.answers, probe.facts.vocabulary)
-        facts = probe.facts
-        return Evidence(
-            facts.self_reports, *switch, noise, facts.vocabulary, tuple(pairs), on.stream(), off.stream(), tuple(rows)
-        )
-
+    reports, vocabulary = probe.facts.self_reports, probe.facts.vocabulary
+    so_far = Evidence(reports, *switch, noise, vocabulary, tuple(pairs), on.stream(), off.stream())
+    assessment = Assessment(LawBook(None, (), vocabulary, noise), "")
     done, began = len(seeds), time.monotonic()
     while True:
-        if not off.answers or coupled(evidence()):
+        if not off.answers or coupled(so_far):
             off.more(probe, seeds)
-        so_far = evidence()
-        if _is_decided(so_far, TARGET[probe.effort]):
+        new = off.told(vocabulary)
+        with_draft, without = on.end_batch(), off.end_batch()
+        so_far = replace(so_far, on=with_draft, off=without, rows=(*so_far.rows, *new))
+        assessment.observe([with_draft], rows=new)
+        found = bound(so_far, PASS_ERROR, assessment)
+        if _is_decided(with_draft, assessment, found, TARGET[probe.effort]):
             return so_far
-        size = next_size(done, so_far, probe)
+        size = next_size(done, lacking(so_far, found, TARGET[probe.effort]), probe)
         if size <= 0:
             return so_far
         took_s = time.monotonic() - began
         beyond = done >= ENOUGH[probe.effort] and not probe.samples
         if beyond and took_s * (done + size) / done > SECONDS[probe.effort]:
             return replace(so_far, ended_s=took_s)
+        by_seeds = coupled(so_far)
+        if not by_seeds and not so_far.shortened_to and may_be_short(done, probe):
+            tokens = fewest_tokens(probe, on.ask, drafting_in(reports, [with_draft]))
+            on.ask = replace(on.ask, max_tokens=tokens)
+            so_far = replace(so_far, shortened_to=tokens)
         done += size
         seeds = probe.seeds(size)
-        if coupled(so_far):
+        if by_seeds:
             on.more(probe, seeds)
         else:
             on.unseeded(probe, size)
 
 
-def next_size(done: int, evidence: Evidence, probe: Probe) -> int:
-    """How many samples to draw after `done` ones: by their number, then as many as the bound lacks; 0 where no more can help."""
+def next_size(done: int, more: int, probe: Probe) -> int:
+    """How many samples to draw after `done` ones: by their number, then as many as the bound lacks (`more`, 0: no number is known
+    to bring it); 0 where no more can help.
+    """
     size = done if done < DOUBLING else done // 4
     if probe.samples is not None:
         return min(size, probe.samples - done)
     if done < ENOUGH[probe.effort]:
         return size
-    more = lacking(evidence, bound(evidence, PASS_ERROR), TARGET[probe.effort])
     possible = 0 < more <= MOST_SAMPLES[probe.effort] - done
     return min(size, math.ceil(SPARE * more)) if possible else 0
 
@@ -129,14 +138,10 @@ def lacking(evidence: Evidence, found: Bound | None, target: float) -> int:
     return math.ceil(found.missing(target) * len(evidence.on.samples) / found.n)
 
 
-def _is_decided(evidence: Evidence, target: float) -> bool:
-    if evidence.on is None or not evidence.on.samples:
+def _is_decided(on: Stream, assessment: Assessment, found: Bound | None, target: float) -> bool:
+    if not on.samples or (found is not None and found.tv <= target):
         return True
-    found = bound(evidence, PASS_ERROR)
-    if found is not None and found.tv <= target:
-        return True
-    later = assessed(evidence, evidence.on).later
-    return bool(later.impossible) or later.max_log_e >= math.log(2 / ALPHA)
+    return bool(assessment.later.impossible) or assessment.later.max_log_e >= math.log(2 / ALPHA)
 
 
 def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, range]:
@@ -164,6 +169,8 @@ class _Drawn:
         self.ask = ask
         self.answers: list[Completion] = []
         self.seeds: list[int] = []
+        self.batches: list[int] = []
+        self._told: set[tuple[int, ...]] = set()
 
     def more(self, probe: Probe, seeds: range) -> None:
         self._take(probe, replace(self.ask, seed=seeds[0], count=len(seeds)))
@@ -178,22 +185,30 @@ class _Drawn:
                 self.answers.append(answer)
                 self.seeds.append(UNSEEDED if answer.ask.seed is None else answer.ask.seed)
 
+    def end_batch(self) -> Stream:
+        """All answers so far; what comes from here on is another batch."""
+        self.batches.append(len(self.answers))
+        return self.stream()
+
+    def told(self, vocabulary: int | None) -> list[PrefixRow]:
+        """The first law that this batch told after each prefix of which no batch before told one."""
+        start = self.batches[-1] if self.batches else 0
+        new = []
+        for answer in self.answers[start:]:
+            for n, token in enumerate(answer.tokens):
+                prefix = (answer.token_ids or ())[:n]
+                if prefix not in self._told and token.alternatives:
+                    self._told.add(prefix)
+                    row = lawful(oracle_row(token, answer.exchange, vocabulary))
+                    new.append(PrefixRow(0, prefix, row, len(self.batches)))
+        return new
+
     def stream(self) -> Stream:
         samples = tuple(a.token_ids or () for a in self.answers)
         drafted, accepted = (sum(getattr(a, name) or 0 for a in self.answers) for name in ("drafted", "accepted"))
         said = effective(self.answers)
-        return Stream(self.ask.prompt, self.ask.sampling, tuple(self.seeds), samples, drafted, accepted, effective=said)
-
-
-def _rows(answers: Sequence[Completion], vocabulary: int | None) -> Iterator[PrefixRow]:
-    """The first law that was told after each prefix."""
-    seen: set[tuple[int, ...]] = set()
-    for answer in answers:
-        for n, token in enumerate(answer.tokens):
-            prefix = (answer.token_ids or ())[:n]
-            if prefix not in seen and token.alternatives:
-                seen.add(prefix)
-                yield PrefixRow(0, prefix, lawful(oracle_row(token, answer.exchange, vocabulary)))
+        seeds, ends = tuple(self.seeds), tuple(self.batches)
+        return Stream(self.ask.prompt, self.ask.sampling, seeds, samples, drafted, accepted, (), said, ends)
 
 
 def _compared(evidence: Evidence) -> tuple[int, int, int]:
@@ -216,10 +231,10 @@ def coupled(evidence: Evidence) -> bool:
     return answers > 0 and differ <= COUPLED_SHARE * answers
 
 
-def bound(evidence: Evidence, error: float) -> Bound | None:
+def bound(evidence: Evidence, error: float, assessment: Assessment | None = None) -> Bound | None:
     """How far the tokens with speculation can be from those without: by equal seeds, else by counts against the law told without.
 
-    None where neither is possible.
+    assessment: of `evidence.on`, where it is at hand. None where neither bound is possible.
     """
     if evidence.on is None or evidence.off is None:
         return None
@@ -227,15 +242,12 @@ def bound(evidence: Evidence, error: float) -> Bound | None:
         differ, tokens, _ = _compared(evidence)
         by_seeds = coupling_bound(differ, tokens, error / 2)
         return Bound(by_seeds.bound, tokens, "seeds", by_seeds.statement("speculation on and off"))
-    return assessed(evidence, evidence.on).bound([evidence.on], error)
+    return (assessment or assessed(evidence, evidence.on)).bound([evidence.on], error)
 
 
 def assessed(evidence: Evidence, stream: Stream) -> Assessment:
     """The tokens of a stream held against the laws that were told without speculation."""
-    book = LawBook(None, evidence.rows, evidence.vocabulary, evidence.noise)
-    assessment = Assessment(book, "")
-    assessment.observe([stream])
-    return assessment
+    return assess(None, [stream], evidence.rows, evidence.vocabulary, evidence.noise)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -10,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks.drafting import Reports
 from draftproof.checks.prompts import is_small
-from draftproof.checks.sampling.assessment import SUSPECT, Assessment
-from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import Collector, Stream, conditions, context
+from draftproof.checks.sampling.assessment import SUSPECT, Assessment, assess
+from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
+from draftproof.checks.sampling.streams import Collector, Stream, conditions, context, drafting_in
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Prompt, Scalar
@@ -23,6 +24,10 @@ DOUBLING = 512
 """Up to here the samples double with each batch; then they grow by a half, so that no audit goes far beyond what it needs."""
 BY_COUNTS = 1024
 """Where only counts can decide, the second batch brings as many as the bound of a quick audit takes on a model of eight letters."""
+MOST_LONG = 1024
+"""Where only counts decide, further answers are as short as token 2 allows: by then longer ones have shown what they show. So are
+those that are drawn when the time for longer ones is up.
+"""
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
 LEAST_BY_COUNTS = {Effort.QUICK: 768, Effort.STANDARD: 4096, Effort.DEEP: 16384}
 SECONDS = {Effort.QUICK: 45.0, Effort.STANDARD: 150.0, Effort.DEEP: 3600.0}
@@ -47,7 +52,8 @@ class Evidence:
 
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
     the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `ended_s`: after so many
-    seconds the effort's time was up and sampling ended (0: it ended for another reason).
+    seconds the effort's time was up and sampling ended (0: it ended for another reason). `shortened_to`: how many tokens per answer
+    the first condition had in the end (0: as many as all along).
     """
 
     reports: Reports
@@ -58,37 +64,50 @@ class Evidence:
     streams: tuple[Stream, ...]
     rows: tuple[PrefixRow, ...] = ()
     ended_s: float = 0.0
+    shortened_to: int = 0
+
+
+def assessed(evidence: Evidence) -> Assessment:
+    """What `collect` saw when it ended. Raises UsageError when the folder of the known model is gone."""
+    known = known_model(evidence.known) if evidence.known else None
+    return assess(known, evidence.streams, evidence.rows, evidence.vocabulary, evidence.noise, evidence.coupling)
 
 
 def collect(probe: Probe) -> Evidence:
     """Samples in growing batches, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
-    known = probe.known
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
-    began, total, noise, ended_s = time.monotonic(), 0, 0.0, 0.0
+    streams: list[Stream] = []
+    began, total, noise, ended_s, fewest = time.monotonic(), 0, 0.0, 0.0, 0
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
-    while True:
+    for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
+        if fewest and not replayed and (batch.first_only or may_be_short(total, probe)):
+            collectors[0].shorten(fewest)
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
+        for collector in collectors:
+            collector.end_batch()
         streams = [c.stream() for c in collectors]
         if assessment is None:
             noise = _noise(probe, streams)
-        if known is None:
-            rows += _oracle_rows(probe, streams, rows)
-        book = LawBook(known, rows, probe.facts.vocabulary, noise)
-        if assessment is None or known is None:
-            assessment = Assessment(book, probe.facts.coupling)
-        assessment.observe(streams)
+            assessment = Assessment(LawBook(probe.known, (), probe.facts.vocabulary, noise), probe.facts.coupling)
+        new = [] if probe.known else _oracle_rows(probe, streams, rows, number)
+        rows += new
+        assessment.observe(streams, rows=new)
         if probe.samples is not None or total >= MOST_SAMPLES[probe.effort]:
             break
         if _is_decided(assessment, streams, total, probe.effort):
             break
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
-        batch = next_batch(total, lacking, took_s, probe.effort, coupled=assessment.coupling.holds)
+        if lacking and not fewest and probe.effort is not Effort.QUICK:
+            fewest = collectors[0].fewest_tokens(probe, drafting_in(probe.facts.self_reports, streams))
+        alone_s = collectors[0].token_s * fewest if fewest else None
+        coupled = assessment.coupling.holds
+        batch = next_batch(total, lacking, took_s, probe.effort, coupled=coupled, alone_s=alone_s)
         if not batch.size:
             ended_s = took_s
             break
@@ -97,11 +116,17 @@ def collect(probe: Probe) -> Evidence:
         noise,
         probe.facts.vocabulary,
         probe.facts.coupling,
-        known.name if known else "",
-        tuple(c.stream() for c in collectors),
+        probe.known.name if probe.known else "",
+        tuple(streams),
         tuple(rows),
         ended_s,
+        collectors[0].shortened_to,
     )
+
+
+def may_be_short(done: int, probe: Probe) -> bool:
+    """Whether answers may be as short as token 2 allows after `done` ones. In a quick audit none is."""
+    return probe.effort is not Effort.QUICK and done >= MOST_LONG
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +137,26 @@ class Batch:
     first_only: bool = False
 
 
-def next_batch(total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool) -> Batch:
+def next_batch(
+    total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool, alone_s: float | None = None
+) -> Batch:
     """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows.
 
     When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
-    that takes little longer; else none.
+    that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes, for which time is
+    then kept (None: as long as all did, with their laws).
     """
     least = total // 2 if total >= DOUBLING else total
-    in_time, with_grace = (int(total * (x * SECONDS[effort] / took_s - 1)) for x in (1, GRACE))
+    left_s = GRACE * SECONDS[effort] - took_s
+    in_time = int(total * (SECONDS[effort] / took_s - 1))
+    if alone_s is not None and left_s > SPARE * lacking * alone_s:
+        in_time = min(in_time, int(total * (left_s - SPARE * lacking * alone_s) / took_s))
     if in_time >= least:
         by_counts = min(max(total, BY_COUNTS - total), in_time)
         return Batch(least if coupled or total >= DOUBLING else by_counts)
-    last = math.ceil(SPARE * lacking)
-    return Batch(last, first_only=True) if 0 < last <= with_grace else Batch(0)
+    if not 0 < lacking * (alone_s or took_s / total) <= left_s:
+        return Batch(0)
+    return Batch(min(math.ceil(SPARE * lacking), int(left_s / (alone_s or took_s / total))), first_only=True)
 
 
 def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
@@ -178,7 +210,9 @@ def _rows(probe: Probe, places: Sequence[Prompt], extra: tuple[tuple[str, Scalar
         yield None if row is None else oracle_row(row, answer.exchange, probe.facts.vocabulary)
 
 
-def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow]) -> list[PrefixRow]:
+def _oracle_rows(
+    probe: Probe, streams: Sequence[Stream], known: Sequence[PrefixRow], batch: int = 0
+) -> list[PrefixRow]:
     """Rows for the most visited prefixes, by depth: half of what may still be asked for each, so that a choice at one depth
     never depends on the tokens judged there.
     """
@@ -194,7 +228,7 @@ def _oracle_rows(probe: Probe, streams: Sequence[Stream], known: Sequence[Prefix
         wanted += chosen
     listed = None if is_small(probe) else min(probe.facts.max_alternatives, LISTED)
     found = probe.oracle_many([context(streams[n], prefix) for n, prefix in wanted], listed)
-    return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(wanted, found, strict=True)]
+    return [PrefixRow(n, prefix, row, batch) for (n, prefix), row in zip(wanted, found, strict=True)]
 
 
 def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, effort: Effort) -> bool:

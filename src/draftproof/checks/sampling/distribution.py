@@ -10,10 +10,9 @@ import numpy as np
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Reports
-from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, ORACLE_ROWS, Evidence, collect
+from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, ORACLE_ROWS, Evidence, assessed, collect
 from draftproof.checks.sampling.findings import Findings
-from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
+from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import MOST_CONDITIONS, Stream
 from draftproof.client.coupling import predict
 from draftproof.core.distribution import shape
@@ -32,10 +31,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     """
     if not any(s.samples for s in evidence.streams):
         return Judgement(Verdict.INCONCLUSIVE, "no samples came", missing="answers at temperature 1")
-    known = known_model(evidence.known) if evidence.known else None
-    book = LawBook(known, evidence.rows, evidence.vocabulary, evidence.noise)
-    assessment = Assessment(book, evidence.coupling)
-    assessment.observe(evidence.streams)
+    assessment = assessed(evidence)
     bound = assessment.bound(evidence.streams, terms.pass_error)
     found = Findings(evidence, terms, assessment, bound)
     return found.undecidable() or found.failed() or found.passed_or_not()

@@ -49,6 +49,8 @@ class Findings:
                 f"{a.coupling.control_tokens - a.coupling.control_mismatches} of {a.coupling.control_tokens}"
             )
             out["seeds replayed: later"] = f"{a.coupling.tokens - a.coupling.mismatches} of {a.coupling.tokens}"
+        if self.evidence.shortened_to:
+            out["tokens per answer where only counts decide"] = self.evidence.shortened_to
         if self.bound:
             out["total variation at most"] = self.bound.tv
         return out

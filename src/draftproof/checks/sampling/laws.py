@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +38,12 @@ Prefix = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PrefixRow:
-    """The oracle's row after `prefix` in the stream of that number."""
+    """The oracle's row after `prefix` in the stream of that number; it was there from batch number `batch` on."""
 
     stream: int
     prefix: Prefix
     row: OracleRow
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,53 @@ def known_model(name: str) -> KnownModel:
 
 
 class LawBook:
-    """Looks up the law of a token by its stream and prefix; every context is worked out once."""
+    """Looks up the law of a token by its stream and prefix; every context is worked out once.
+
+    The first rows say what a cell is; `add` takes further ones, which change no law that was there before.
+    """
 
     def __init__(
         self, known: KnownModel | None, rows: Sequence[PrefixRow], vocabulary: int | None, noise: float
     ) -> None:
         self.known = known
-        self._rows = {(r.stream, r.prefix): r.row for r in rows}
-        complete = bool(rows) and all(r.row.complete for r in rows)
-        self.by_id = known is not None or (complete and vocabulary is not None)
-        self.noise = noise if self.by_id else max(noise, LEAST_NOISE)
-        self.edge = edge_of(self.noise)
-        widest = max((len(r.row.ids) for r in rows), default=1)
-        self.cells = known.vocabulary if known else vocabulary if self.by_id and vocabulary else widest + 2
+        self._told = noise
+        self._vocabulary = vocabulary
+        self._rows: dict[tuple[int, Prefix], OracleRow] = {}
         self._p: dict[tuple[int, Prefix], Law | None] = {}
         self._slip: dict[tuple[int, Prefix], float] = {}
         self._q: dict[tuple[int, Prefix], Law] = {}
         self._next_top: dict[tuple[int, Prefix], Law] = {}
+        self._shape(rows)
+        self._take(rows)
+
+    def _shape(self, rows: Sequence[PrefixRow]) -> None:
+        complete = bool(rows) and all(r.row.complete for r in rows)
+        self.by_id = self.known is not None or (complete and self._vocabulary is not None)
+        self.noise = self._told if self.by_id else max(self._told, LEAST_NOISE)
+        self.edge = edge_of(self.noise)
+        self._widest = max((len(r.row.ids) for r in rows), default=1)
+        whole = self._vocabulary if self.by_id and self._vocabulary else self._widest + 2
+        self.cells = self.known.vocabulary if self.known else whole
+
+    def add(self, rows: Sequence[PrefixRow]) -> bool:
+        """Takes further rows. True: they are the first, and say what a cell is.
+
+        Those at the start of an answer say so, for which others there are depends on the tokens that came. Longer lists
+        are cut to theirs, and where cells are token ids a row that is not complete is none.
+        """
+        first = not self._rows and bool(rows) and self.known is None
+        if first:
+            self._shape([r for r in rows if not r.prefix] or rows)
+        self._take(rows)
+        return first
+
+    def _take(self, rows: Sequence[PrefixRow]) -> None:
+        for r in rows:
+            key = (r.stream, r.prefix)
+            if key in self._rows or (self.by_id and not r.row.complete):
+                continue
+            self._rows[key] = r.row if self.by_id else _cut(r.row, self._widest)
+            self._p.pop(key, None)
 
     def laws(self, number: int, stream: Stream, tokens: Sequence[tuple[Prefix, int]]) -> Laws:
         """The laws of tokens, each given as (prefix, token number), of one stream."""
@@ -225,6 +256,11 @@ def kept_for_sure(logprobs: Sequence[float], top_k: int, edge: float) -> int:
     than top_k.
     """
     return sum(x >= logprobs[top_k] + edge for x in logprobs[:top_k])
+
+
+def _cut(row: OracleRow, most: int) -> OracleRow:
+    """A row's first `most` tokens; whether they are all is asked of the first rows only."""
+    return replace(row, ids=row.ids[:most], texts=row.texts[:most], logprobs=row.logprobs[:most])
 
 
 def _is_close(logprobs: Law, top_k: int, edge: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +16,11 @@ from draftproof.core.sampling import Sampling
 
 STORY_TOP_K = 3
 SHORT, LONG = 6, common.SAMPLE_TOKENS
-"""Tokens per answer. Fewer than six leave too few positions with a draft: llama-server stops drafting near the limit."""
+"""Tokens per answer. Fewer than six leave few positions with a draft: llama-server stops drafting near the limit."""
+UNDRAFTED, DRAFTED = 2, (3, 4)
+"""Tokens per answer where only token 2 counts: without speculation, and with it, if the server drafts near its limit."""
+TRIAL = 8
+"""Answers that must all have drafts, so that shorter ones will do."""
 
 MOST_CONDITIONS = 5
 UNSEEDED = -1
@@ -42,7 +47,7 @@ class Stream:
     """Answers under one condition: `samples[i]` are the token numbers that seed `seeds[i]` gave (`UNSEEDED`: none was sent).
 
     A token number is its id, or where the prompt is text, its place in `names`. `effective`: what the answers said of their
-    speculation (`drafting.effective`).
+    speculation (`drafting.effective`). `batches`: how many samples there were after each batch (() = not told: all are one).
     """
 
     prompt: Prompt
@@ -53,6 +58,7 @@ class Stream:
     accepted: int = 0
     names: tuple[str, ...] = ()
     effective: bool | None = None
+    batches: tuple[int, ...] = ()
 
 
 def conditions(probe: Probe) -> list[Condition]:
@@ -96,6 +102,9 @@ class Collector:
     accepted: int = 0
     said: set[bool | None] = field(default_factory=set)
     asked: int = 0
+    batches: list[int] = field(default_factory=list)
+    took_s: float = 0.0
+    shortened_to: int = 0
 
     @property
     def room(self) -> int:
@@ -107,6 +116,7 @@ class Collector:
         n = min(n, self.room)
         if n <= 0:
             return
+        began = time.monotonic()
         done, self.asked = self.asked, self.asked + n
         uncounted: list[Ask] = []
         for answer in self._answers(probe, done, n) if seeded else probe.ask_many([self._ask(probe, n)]):
@@ -118,6 +128,7 @@ class Collector:
                 self.accepted += answer.accepted or 0
                 if answer.drafted is None and answer.ask.seed is not None and len(uncounted) < ALONE:
                     uncounted.append(answer.ask)
+        self.took_s += time.monotonic() - began
         if not done and probe.facts.batch_seeds > 1:
             self._count_alone(probe, uncounted)
 
@@ -138,6 +149,19 @@ class Collector:
         ask = replace(common.sample(probe), prompt=condition.prompt, sampling=condition.sampling)
         return probe.stream(replace(ask, max_tokens=condition.tokens, extra=condition.extra), done + n)[done:]
 
+    @property
+    def token_s(self) -> float:
+        """Seconds that a token of these answers took, several answers being in flight."""
+        return self.took_s / max(1, sum(map(len, self.samples)))
+
+    def fewest_tokens(self, probe: Probe, state: Drafting) -> int:
+        """As `streams.fewest_tokens`."""
+        return fewest_tokens(probe, self._ask(probe, 1), state)
+
+    def shorten(self, tokens: int) -> None:
+        """Answers have so many tokens from here on. For a condition without a limit."""
+        self.condition, self.shortened_to = replace(self.condition, tokens=tokens), tokens
+
     def _ask(self, probe: Probe, n: int) -> Ask:
         condition = self.condition
         need_entries = 0 if probe.facts.token_ids and isinstance(condition.prompt, tuple) else 1
@@ -152,6 +176,10 @@ class Collector:
                 self.names.append(token.text)
             yield self.names.index(token.text)
 
+    def end_batch(self) -> None:
+        """What comes from here on is another batch, for every condition."""
+        self.batches.append(len(self.samples))
+
     def stream(self) -> Stream:
         return Stream(
             self.condition.prompt,
@@ -162,7 +190,31 @@ class Collector:
             self.accepted,
             tuple(self.names),
             together(self.said),
+            tuple(self.batches),
         )
+
+
+def batch_ends(streams: Sequence[Stream]) -> Iterator[tuple[int, ...]]:
+    """After each batch how many samples each stream had; all samples at the last."""
+    for n in range(max((len(s.batches) for s in streams), default=0)):
+        yield tuple(s.batches[n] if n < len(s.batches) else len(s.samples) for s in streams)
+    yield tuple(len(s.samples) for s in streams)
+
+
+def fewest_tokens(probe: Probe, ask: Ask, state: Drafting) -> int:
+    """How many tokens an answer to `ask` must have at least, so that token 2 comes in it as it does now.
+
+    state: what the answers so far show. Where the server drafts, a trial of `TRIAL` answers, which are thrown away, must
+    have drafts in each; as many as now where no trial shows it.
+    """
+    if state in (Drafting.OFF, Drafting.DECLINED):
+        return min(UNDRAFTED, ask.max_tokens)
+    for tokens in DRAFTED:
+        trial = replace(ask, max_tokens=tokens, count=TRIAL, seed=probe.seeds(TRIAL)[0])
+        answers = list(probe.ask_many([trial]))
+        if answers and all(a.ok and a.drafted for a in answers):
+            return min(tokens, ask.max_tokens)
+    return ask.max_tokens
 
 
 def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:

@@ -59,15 +59,16 @@ class _Seen:
     def of(cls, evidence: Evidence, on: Stream, off: Stream, terms: Terms) -> _Seen:
         pairs = [p for p in evidence.pairs if p.on.ok and p.off.ok]
         sigma = evidence.noise * math.sqrt(2)
+        with_draft = assessed(evidence, on)
         return cls(
             evidence,
             on,
             off,
             pairs,
             terms,
-            assessed(evidence, on).later,
+            with_draft.later,
             assessed(evidence, off).later,
-            bound(evidence, terms.pass_error),
+            bound(evidence, terms.pass_error, with_draft),
             max(TIE, TIE_NOISE * sigma),
             max(FAULT, FAULT_NOISE * sigma),
         )
@@ -100,6 +101,7 @@ class _Seen:
             "log e-value": self.later.max_log_e,
             "log e-value without speculation": self.control.max_log_e,
             "noise (nat)": self.evidence.noise,
+            **({"tokens per answer where only counts decide": short} if (short := self.evidence.shortened_to) else {}),
         }
 
     def useless(self) -> tuple[str, str] | None:

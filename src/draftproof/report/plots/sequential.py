@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from draftproof.auditing.outcome import Outcome, Report
 from draftproof.checks.sampling import arms, collecting
 from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.laws import LawBook, known_model
-from draftproof.checks.sampling.streams import Stream
+from draftproof.core.distribution import Law
 from draftproof.core.errors import UsageError
 from draftproof.core.verdict import Table
 from draftproof.report.plots.figure import SERIES, Plot, draw
-from draftproof.stats.sequential import EProcess
 
 STEPS = 60
 
@@ -38,39 +37,32 @@ def plots(report: Report) -> Iterator[Plot]:
 
 
 def running(evidence: object) -> tuple[Curve, ...]:
-    """The curves of token 1 and of all later ones, in the order of the answers; () for evidence without samples."""
+    """The curves of token 1 and of all later ones, in the order of the judge; () for evidence without samples."""
     try:
         match evidence:
             case collecting.Evidence():
-                known = known_model(evidence.known) if evidence.known else None
-                book = LawBook(known, evidence.rows, evidence.vocabulary, evidence.noise)
-                return _replayed(Assessment(book, evidence.coupling), evidence.streams)
-            case arms.Evidence() if evidence.on is not None:
-                book = LawBook(None, evidence.rows, evidence.vocabulary, evidence.noise)
-                return _replayed(Assessment(book, ""), [evidence.on])
+                return _curves(collecting.assessed(evidence)) if any(s.samples for s in evidence.streams) else ()
+            case arms.Evidence() if evidence.on is not None and evidence.on.samples:
+                return _curves(arms.assessed(evidence, evidence.on))
             case _:
                 return ()
     except UsageError:  # the folder of the known model is gone
         return ()
 
 
-def _replayed(assessment: Assessment, streams: Sequence[Stream]) -> tuple[Curve, ...]:
-    if not any(s.samples for s in streams):
-        return ()
-    seen: list[tuple[int, float, int, float]] = []
-    for step in range(1, STEPS + 1):
-        assessment.observe([_start(s, math.ceil(len(s.samples) * step / STEPS)) for s in streams])
-        seen.append((*_state(assessment.later), *_state(assessment.first)))
-    later_n, later, first_n, first = zip(*seen, strict=True)
-    return Curve("later tokens", later_n, later), Curve("token 1", first_n, first)
+def _curves(assessment: Assessment) -> tuple[Curve, ...]:
+    return _curve("later tokens", assessment.later_log_e), _curve("token 1", assessment.first_log_e)
 
 
-def _start(stream: Stream, n: int) -> Stream:
-    return replace(stream, samples=stream.samples[:n], seeds=stream.seeds[:n])
-
-
-def _state(process: EProcess) -> tuple[int, float]:
-    return process.tokens, process.log_e
+def _curve(name: str, log_e: Sequence[Law]) -> Curve:
+    """About STEPS points, the last and the highest among them."""
+    every = np.concatenate([*log_e, np.zeros(0)])
+    n = len(every)
+    if not n:
+        return Curve(name, (0,), (0.0,))
+    chosen = {math.ceil(n * step / STEPS) for step in range(1, STEPS + 1)} | {int(every.argmax()) + 1}
+    tokens = tuple(sorted(chosen))
+    return Curve(name, tokens, tuple(float(every[i - 1]) for i in tokens))
 
 
 def _plot(outcome: Outcome, curves: Sequence[Curve]) -> Plot:
@@ -98,7 +90,7 @@ def _plot(outcome: Outcome, curves: Sequence[Curve]) -> Plot:
         "Evidence against the law as it grew",
         f"An e-value that reaches {2 / outcome.terms.alpha:.1e} ({threshold:.1f} nats) rejects the law, at whatever moment; on a "
         "sound server that happens with probability at most half of this check's share of alpha. Losing bets pull the curve "
-        "down. Token 1 is never drafted: it is the control. The order here is that of the answers; the verdict's may differ.",
+        "down. Token 1 is never drafted: it is the control. This is the very process that the verdict rests on.",
         f"{'. '.join(told)}. The threshold is {threshold:.1f} nats.",
         draw(name, paint, height=2.9),
         Table(
