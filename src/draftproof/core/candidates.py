@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -47,8 +46,7 @@ class Leading(NamedTuple):
         return cls(ids, row[ids].astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(NamedTuple):
     """Tokens and their logits between two samplers; never mutated.
 
     ids: int64[n] without repetition, None for all ids in order. logits: floating[n]; float32 only while all ids are there.

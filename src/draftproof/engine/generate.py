@@ -114,7 +114,10 @@ class Generation:
         self._shaper = Shaper(job.sampling, self._coin, self.context, constraint)
         alternatives = job.report.alternatives
         self._wanted = 0 if alternatives < 0 else max(alternatives, self._shaper.chain.leading)
-        self._stops: tuple[Stop, ...] = (StopTokens(job.stops), *((stop,) if stop else ()))
+        self._eog = frozenset() if job.ignore_eog else backend.eog
+        self._stops: list[Stop] = [StopTokens(job.stops)] if job.stops else []
+        if stop is not None:
+            self._stops.append(stop)
         self._draft = NOTHING
         self._checkpoint: object = None
         self._held: Rows | None = None
@@ -219,7 +222,7 @@ class Generation:
         return emitted
 
     def _ended(self, token: int) -> Finish | None:
-        if token in self._backend.eog and not self.job.ignore_eog:
+        if token in self._eog:
             return Finish.EOG
         if any(stop.ends(token) for stop in self._stops):
             return Finish.STOP
