@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.engine.libllama.models import COUNTABLE, PROMPT, exact, model, read, 
 
 from draftproof.engine.libllama import CacheType, Context, ContextOptions, Model, load_library, room
 from draftproof.engine.libllama.errors import Closed, ContextRejected, ModelRejected
+from draftproof.engine.libllama.logs import LOGGER, Log
 
 pytestmark = pytest.mark.real
 
@@ -32,6 +34,7 @@ def test_long_metadata_is_not_cut() -> None:
         assert len(real.metadata["tokenizer.chat_template"]) > 256
 
 
+@pytest.mark.parametrize("level", [logging.WARNING, logging.CRITICAL])
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -44,12 +47,28 @@ def test_long_metadata_is_not_cut() -> None:
         (lambda raw: raw.replace(b"blk.1.attn_q.weight", b"blk.1.attn_z.weight"), "does not load"),
     ],
 )
-def test_a_bad_file_is_refused_with_the_reason(tmp_path: Path, make: object, reason: str) -> None:
+def test_a_bad_file_is_refused_with_the_reason(
+    tmp_path: Path, make: object, reason: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the application wants libllama's log or not."""
     assert callable(make)
     path = tmp_path / "model.gguf"
     path.write_bytes(make((COUNTABLE / "target.gguf").read_bytes()))
-    with pytest.raises(ModelRejected, match=f"(?s){reason}"):
+    with pytest.raises(ModelRejected, match=f"(?s){reason}"), caplog.at_level(level, LOGGER.name):
         Model(load_library(), path)
+
+
+def test_the_log_of_a_load_is_heard_where_it_is_wanted_only(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[str] = []
+    library = load_library()
+    monkeypatch.setattr(Log, "write", lambda _, __, text: heard.append(text))
+    for level, is_wanted in ((logging.CRITICAL, False), (logging.WARNING, True), (logging.CRITICAL, False)):
+        heard.clear()
+        path = COUNTABLE / "target.gguf"
+        with caplog.at_level(level, LOGGER.name), Model(library, path) as target, Context(target, exact()):
+            assert bool(heard) == is_wanted
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -102,8 +102,7 @@ class Context(Owner):
         if beside is not None:
             params.ctx_type = int(beside.model is model)
             params.ctx_other = beside.pointer
-        library.log.forget()
-        pointer = library.lib.llama_init_from_model(model.pointer, params)
+        pointer = library.make(library.lib.llama_init_from_model, model.pointer, params)
         if pointer == library.ffi.NULL:
             wanted = f"{options.tokens or 'all its'} tokens in {options.sequences} sequences"
             why = library.log.trouble() or "libllama gives no reason"

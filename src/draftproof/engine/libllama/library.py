@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +55,7 @@ class Library:
     layout: str
     has_heads: bool
     log: logs.Log = field(repr=False)
-    keep_alive: object = field(repr=False)
+    ear: logs.Ear = field(repr=False)
 
     @property
     def version(self) -> str:
@@ -66,6 +67,22 @@ class Library:
         """The instruction sets that the library was built for."""
         return str(self.ffi.string(self.lib.llama_print_system_info()).decode()).strip(" |")
 
+    def make(self, function: Any, *arguments: Any) -> Any:
+        """The pointer that `function` gives. Where it is NULL, `log.trouble` has the reason.
+
+        Where nobody wants the log, the thousands of lines of a success are not heard; a failure is tried once more, to hear why.
+        """
+        self.log.forget()
+        if not logs.LOGGER.isEnabledFor(logging.WARNING):
+            self.ear.close()
+            try:
+                made = function(*arguments)
+            finally:
+                self.ear.open()
+            if made != self.ffi.NULL:
+                return made
+        return function(*arguments)
+
 
 def open_carrier(carrier: Carrier) -> Library:
     """Loads the shared library, finds its layout and silences its log. Raises UnsupportedBuild."""
@@ -74,10 +91,11 @@ def open_carrier(carrier: Carrier) -> Library:
     missing = [name for name in cdefs.REQUIRED if not hasattr(lib, name)]
     if missing:
         raise UnsupportedBuild(f"{carrier.source} lacks {', '.join(missing)}.", REMEDY)
-    log, callback = logs.attach(ffi, lib)
+    log = logs.Log()
+    ear = logs.Ear(ffi, lib, log)
     lib.llama_backend_init()
     has_heads = carrier.has_heads and all(hasattr(lib, name) for name in cdefs.HEAD)
-    return Library(ffi, lib, carrier.source, layout.name, has_heads, log, callback)
+    return Library(ffi, lib, carrier.source, layout.name, has_heads, log, ear)
 
 
 def _find_layout(carrier: Carrier) -> tuple[Layout, Any]:

@@ -10,6 +10,8 @@ import logging
 from collections import deque
 from typing import Any
 
+from draftproof.engine.libllama import libc
+
 LOGGER = logging.getLogger("draftproof.engine.libllama")
 LOGGER.addHandler(logging.NullHandler())
 
@@ -48,13 +50,23 @@ class Log:
         return " | ".join(self._trouble)
 
 
-def attach(ffi: Any, lib: Any) -> tuple[Log, Any]:
-    """Routes the library's log here. The second value must live as long as the library is used."""
-    log = Log()
+class Ear:
+    """Has a library tell its log. Must live as long as the library is used."""
 
-    def receive(level: int, text: Any, _: Any) -> None:
-        log.write(level, ffi.string(text).decode(errors="replace"))
+    def __init__(self, ffi: Any, lib: Any, log: Log) -> None:
+        def receive(level: int, text: Any, _: Any) -> None:
+            log.write(level, ffi.string(text).decode(errors="replace"))
 
-    callback = ffi.callback("void(int32_t, const char *, void *)", receive)
-    lib.llama_log_set(callback, ffi.NULL)
-    return log, callback
+        self._lib, self._nothing = lib, ffi.NULL
+        self._listens = ffi.callback("ggml_log_callback", receive)
+        address = libc.address("abs", "int abs(int);")  # does nothing with the line
+        self._ignores = ffi.cast("ggml_log_callback", address) if address else self._listens
+        self.open()
+
+    def open(self) -> None:
+        """Every line is heard."""
+        self._lib.llama_log_set(self._listens, self._nothing)
+
+    def close(self) -> None:
+        """Nothing is heard, and the interpreter's lock, which a line has to wait for, is not needed."""
+        self._lib.llama_log_set(self._ignores, self._nothing)

@@ -167,14 +167,14 @@ def _refuse_other_formats(path: Path) -> None:
         raise ModelRejected(f"{path} is not a GGUF file: it begins with {magic!r}, not with {MAGIC!r}.")
 
 
+def _go_on(progress: Progress, share: float, _: Any) -> bool:
+    progress(share)
+    return True
+
+
 def _load(library: Library, path: Path, options: ModelOptions, progress: Progress | None) -> Any:
     ffi, lib = library.ffi, library.lib
     stopped: list[BaseException] = []
-
-    def report(share: float, _: Any) -> bool:
-        if progress is not None:
-            progress(share)
-        return True
 
     def stop(_: Any, error: BaseException, __: Any) -> None:
         stopped.append(error)
@@ -185,10 +185,10 @@ def _load(library: Library, path: Path, options: ModelOptions, progress: Progres
     params.use_extra_bufts = options.extra_buffers
     params.check_tensors = options.check
     params.load_mtp = options.heads
-    callback = ffi.callback("llama_progress_callback", report, error=False, onerror=stop)
-    params.progress_callback = callback
-    library.log.forget()
-    pointer = lib.llama_model_load_from_file(str(path).encode(), params)
+    if progress is not None:
+        callback = ffi.callback("llama_progress_callback", partial(_go_on, progress), error=False, onerror=stop)
+        params.progress_callback = callback
+    pointer = library.make(lib.llama_model_load_from_file, str(path).encode(), params)
     if stopped:
         if pointer != ffi.NULL:
             lib.llama_model_free(pointer)

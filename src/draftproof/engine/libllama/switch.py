@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-import cffi
+from draftproof.engine.libllama import libc
 
 
 class Switch:
@@ -17,21 +16,10 @@ class Switch:
 
     def __init__(self, ffi: Any) -> None:
         self._text = ffi.new("char[2]")
-        address = _strlen()
+        address = libc.address("strlen", "size_t strlen(const char *);")
         self.function = ffi.cast("void *", address)
         self.argument = ffi.cast("void *", self._text) if address else ffi.NULL
 
     def turn(self) -> None:
         """From any thread. It cannot be turned back."""
         self._text[0] = b"x"
-
-
-@cache
-def _strlen() -> int:
-    ffi: Any = cffi.FFI()
-    ffi.cdef("size_t strlen(const char *);")
-    try:
-        library: Any = ffi.dlopen(None)
-    except OSError:  # Windows has no library of the process
-        return 0
-    return int(ffi.cast("uintptr_t", ffi.addressof(library, "strlen")))
