@@ -1,4 +1,8 @@
-"""The tokens that are still in the race while samplers work on a row of logits."""
+"""The tokens that are still in the race while samplers work on a row of logits.
+
+NOTE: `np.add.reduce(x)` in place of `x.sum()`, and its like: the methods go through numpy's own Python code, which between two
+tokens falls out of the processor's caches and then costs 10 us.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ def largest(values: NDArray[np.floating], n: int) -> Ids:
     if size > _SMALL and n < size // 4:
         if n <= _COLUMNS:
             # every column maximum is a value, so at least n values reach the n-th largest column maximum
-            peaks = values[: size - size % _COLUMNS].reshape(-1, _COLUMNS).max(axis=0)
+            peaks = np.maximum.reduce(values[: size - size % _COLUMNS].reshape(-1, _COLUMNS))
             peaks.sort()
             floor = peaks[_COLUMNS - n]
         else:
@@ -116,7 +120,7 @@ class Candidates(NamedTuple):
         """float64[n]: softmax of the logits."""
         x: Law = np.subtract(self.logits, self.top, dtype=np.float64)
         np.exp(x, out=x)
-        x /= x.sum()
+        x /= np.add.reduce(x)
         return x
 
     def law(self) -> TokenLaw:

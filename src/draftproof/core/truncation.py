@@ -71,7 +71,7 @@ def min_p(c: Candidates, share: float, min_keep: int) -> Candidates:
         return c
     floor = c.top + math.log(share)
     if c.ordered:
-        return c.head(max(int(np.count_nonzero(c.logits >= floor)), min_keep))
+        return c.head(max(int((-c.logits).searchsorted(-floor, side="right")), min_keep))
     places = np.flatnonzero(c.logits >= floor)
     if len(places) < min_keep:
         return c.best(min_keep)

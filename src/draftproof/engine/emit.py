@@ -78,14 +78,14 @@ _scratch = _Scratch()
 
 def logsumexp(row: NDArray[np.floating], top: np.floating | None = None) -> float:
     """log sum exp of a row of logits, to about 1e-7. top: the largest of them, if it is known."""
-    largest_logit = float(row.max() if top is None else top)
+    largest_logit = float(np.maximum.reduce(row) if top is None else top)
     if len(row) <= _SMALL:
         row = row.astype(np.float64)
     x = _scratch.like(row)
     if abs(largest_logit) < _FITS:
-        return math.log(np.exp(row, out=x).sum())
+        return math.log(np.add.reduce(np.exp(row, out=x)))
     np.subtract(row, largest_logit, out=x)
-    return largest_logit + math.log(np.exp(x, out=x).sum())
+    return largest_logit + math.log(np.add.reduce(np.exp(x, out=x)))
 
 
 def top_of(p: TokenLaw, n: int) -> Listed:

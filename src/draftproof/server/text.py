@@ -22,7 +22,7 @@ class StopStrings:
 
     def begun(self, text: str) -> int:
         """Length of the longest end of `text` that could grow into a stop string."""
-        return max((_overlap(text, s) for s in self._stops), default=0)
+        return max(_overlap(text, s) for s in self._stops) if self._stops else 0
 
 
 def _overlap(text: str, stop: str) -> int:
