@@ -9,6 +9,8 @@ from draftproof.core.candidates import Candidates, Leading, largest
 from draftproof.core.chain import Chain
 from draftproof.core.sampling import Sampling
 
+BANS = ((2, -np.inf), (3, -np.inf))
+
 
 @settings(deadline=None, max_examples=40)
 @given(
@@ -58,6 +60,9 @@ def test_law_is_by_ascending_id() -> None:
             Sampling(top_k=20, typical_p=0.7),
             Sampling(temperature=0.7, repeat_penalty=1.3, top_k=10),
             Sampling(logit_bias=((1, 5.0),), top_k=4),
+            Sampling(logit_bias=BANS, top_k=4, top_p=0.9),
+            Sampling(logit_bias=BANS, temperature=0),
+            Sampling(logit_bias=(*BANS, (1, 5.0)), top_k=4),
         ]
     ),
     seed=st.integers(0, 2**32 - 1),
@@ -68,8 +73,20 @@ def test_what_is_known_of_the_largest_logits_changes_no_law(
     rng = np.random.default_rng(seed)
     row = (rng.integers(0, levels, size) * 8.0 / levels).astype(np.float32)
     row[rng.random(size) < 0.1] = -np.inf
-    row[2] = 3.0
+    row[[2, 4]] = 9.0, 3.0
     chain = Chain(sampling)
     alone, helped = (chain.law(row, [1, 2], leading=leading) for leading in (None, Leading.of(row, known)))
     np.testing.assert_array_equal(alone.ids, helped.ids)
     np.testing.assert_array_equal(alone.p, helped.p)
+
+
+def test_as_many_more_of_the_largest_logits_are_wanted_as_are_banned() -> None:
+    row = np.arange(9.0, dtype=np.float32)
+    chain = Chain(Sampling(logit_bias=((8, -np.inf), (7, -np.inf), (0, -np.inf)), top_k=2))
+    assert chain.leading == 5
+    assert chain.law(row, [], leading=Leading.of(row, chain.leading)).ids.tolist() == [5, 6]
+    assert chain.law(row, [], leading=Leading.of(row, 3)).ids.tolist() == [5, 6]
+
+
+def test_a_bias_that_can_lift_a_token_wants_the_whole_row() -> None:
+    assert Chain(Sampling(logit_bias=((8, -np.inf), (3, 0.5)), top_k=2)).leading == 0

@@ -49,13 +49,21 @@ class Leading(NamedTuple):
         ids = largest(row, n)
         return cls(ids, row[ids].astype(np.float64))
 
+    def without(self, tokens: frozenset[int]) -> Self:
+        """The others, in the same order."""
+        ids = self.ids.tolist()
+        if tokens.isdisjoint(ids):
+            return self
+        left = [i for i, token in enumerate(ids) if token not in tokens]
+        return type(self)(self.ids[left], self.logits[left])
+
 
 class Candidates(NamedTuple):
     """Tokens and their logits between two samplers; never mutated.
 
     ids: int64[n] without repetition, None for all ids in order. logits: floating[n]; float32 only while all ids are there.
-    `size` is how many candidates llama.cpp counts here: it keeps tokens whose logit became -inf. `ordered`: best first.
-    leading: the largest of them, while all ids are there and somebody has looked for them.
+    `size` is how many candidates llama.cpp counts here: it keeps tokens whose logit became -inf. `ordered`: best first, of equals
+    the lower id first.
     """
 
     logits: NDArray[np.floating]
@@ -63,27 +71,25 @@ class Candidates(NamedTuple):
     size: int
     vocab: int
     ordered: bool = False
-    leading: Leading | None = None
 
     @classmethod
-    def of(cls, logits: NDArray[np.floating], leading: Leading | None = None) -> Candidates:
+    def of(cls, logits: NDArray[np.floating]) -> Candidates:
         """All tokens of a row float[vocab]."""
-        return cls(logits, None, len(logits), len(logits), leading=leading)
+        return cls(logits, None, len(logits), len(logits))
 
     @property
     def top(self) -> float:
-        """The largest logit; NaN when one of them is, as far as they were looked at."""
-        known = self.leading.logits if self.leading is not None else self.logits if self.ordered else None
-        if known is not None:
-            return float(known[0]) if len(known) else math.nan
+        """The largest logit; NaN when one of them is, where they have no order yet."""
+        if self.ordered:
+            return float(self.logits[0]) if len(self.logits) else math.nan
         return float(self.logits.max())
 
     @property
     def argmax(self) -> int:
         """The token with the largest logit; of equals the lowest id."""
         if self.ids is None:
-            return int(self.logits.argmax() if self.leading is None else self.leading.ids[0])
-        return int(self.ids[self.logits == self.top].min())
+            return int(self.logits.argmax())
+        return int(self.ids[0] if self.ordered else self.ids[self.logits == self.top].min())
 
     def keep(self, places: Ids, *, size: int | None = None, ordered: bool = False) -> Candidates:
         """Only the candidates at `places`, in that order, with logits in float64; those at -inf drop out but are counted."""
@@ -105,10 +111,7 @@ class Candidates(NamedTuple):
         """The n largest, best first, counted as min(n, size)."""
         if self.ordered or self.ids is not None:
             return self.sort().head(n, size=min(n, self.size))
-        known, size = self.leading, min(n, self.size)
-        if known is not None and len(known.ids) >= n and known.logits[n - 1] > -math.inf:
-            return Candidates(known.logits[:n], known.ids[:n], size, self.vocab, ordered=True)
-        return self.keep(largest(self.logits, n), size=size, ordered=True)
+        return self.keep(largest(self.logits, n), size=min(n, self.size), ordered=True)
 
     def head(self, n: int, *, size: int | None = None) -> Candidates:
         """The first n of ordered candidates."""

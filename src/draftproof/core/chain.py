@@ -72,7 +72,7 @@ def temperature(c: Candidates, sampling: Sampling) -> Candidates:
 class Chain:
     """The samplers that one `Sampling` switches on.
 
-    `leading` is how many of the largest logits are all that it looks at; 0: it looks at the whole row.
+    `leading` is how many of the largest logits are all that it looks at, banned ones included; 0: it looks at the whole row.
     """
 
     def __init__(self, sampling: Sampling) -> None:
@@ -81,10 +81,13 @@ class Chain:
         first = next((i for i, name in enumerate(active) if name not in _REPETITIONS), len(active))
         self._first, self._rest = active[:first], active[first:]
         self._one_hot = sampling.greedy and _KEEP_THE_BEST.issuperset(self._rest)
-        self.leading = 0
-        if not (sampling.mirostat or sampling.logit_bias or self._first):
+        self._banned = frozenset(token for token, bias in sampling.logit_bias if bias == -math.inf)
+        only_bans = all(token in self._banned for token, _ in sampling.logit_bias)
+        self._enough = 0
+        if only_bans and not (sampling.mirostat or self._first):
             top_k = sampling.top_k if self._rest[:1] == ["top_k"] else 0
-            self.leading = 1 if self._one_hot else top_k
+            self._enough = 1 if self._one_hot else top_k
+        self.leading = self._enough + len(self._banned) if self._enough else 0
 
     def law(
         self,
@@ -102,14 +105,16 @@ class Chain:
         Raises ValueError when no token is left.
         """
         sampling = self.sampling
-        x = _biased(logits, sampling)
+        c = None if leading is None else self._best(leading, len(logits))
+        if c is None:
+            c = self._all(logits, context)
+        if not math.isfinite(c.top):
+            raise ValueError(
+                "no token is left: every logit is -inf (does logit_bias ban all, or all that the grammar allows?)"
+            )
         if sampling.mirostat:
-            c = _possible(x)
             c = c if sampling.temperature == 1 else cool(c, sampling.temperature)
             return mirostat.truncate(c, mirostat.first_mu(sampling) if mu is None else mu, sampling).law()
-        for name in self._first:
-            x = _REPETITIONS[name](x, context, sampling)
-        c = _possible(x, leading if x is logits else None)
         if self._one_hot and not excluding:
             return TokenLaw.one_hot(c.argmax, c.vocab)
         for name in self._rest:
@@ -120,6 +125,23 @@ class Chain:
             elif name != "xtc" or excluding:
                 c = _TRUNCATIONS[name](c, sampling)
         return c.law()
+
+    def _all(self, logits: NDArray[np.floating], context: Sequence[int]) -> Candidates:
+        """The whole row after the bias and the samplers that move logits before any is left out."""
+        x = _biased(logits, self.sampling)
+        if not self.sampling.mirostat:
+            for name in self._first:
+                x = _REPETITIONS[name](x, context, self.sampling)
+        return Candidates.of(x)
+
+    def _best(self, leading: Leading, vocab: int) -> Candidates | None:
+        """What the bans leave of the largest logits, where that is all that is looked at."""
+        if not self._enough:
+            return None
+        ids, logits = leading.without(self._banned) if self._banned else leading
+        if len(ids) < self._enough or logits[-1] == -math.inf:
+            return None
+        return Candidates(logits, ids, vocab, vocab, ordered=True)
 
 
 def law(
@@ -132,15 +154,6 @@ def law(
 ) -> TokenLaw:
     """`Chain.law` for a single row."""
     return Chain(sampling).law(logits, context, excluding=excluding, mu=mu)
-
-
-def _possible(logits: NDArray[np.floating], leading: Leading | None = None) -> Candidates:
-    c = Candidates.of(logits, leading)
-    if not math.isfinite(c.top):
-        raise ValueError(
-            "no token is left: every logit is -inf (does logit_bias ban all, or all that the grammar allows?)"
-        )
-    return c
 
 
 def _late(c: Candidates, name: str, context: Sequence[int], sampling: Sampling) -> Candidates:
