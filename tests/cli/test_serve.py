@@ -232,6 +232,25 @@ def test_every_flag_has_a_word_of_help() -> None:
     assert [p.name for p in flags if not p.help] == []
 
 
+@pytest.mark.parametrize(
+    ("modules", "later"),
+    [
+        ("draftproof.cli.serve", "numpy"),  # how many threads it has is settled first
+        ("draftproof.server.load_llama, draftproof.server.speculating", "pydantic"),
+        ("draftproof.server.load_llama, draftproof.server.speculating", "starlette"),
+    ],
+)
+def test_what_takes_long_to_import_is_not_imported_before_its_time(modules: str, later: str) -> None:
+    """The web framework's is while a model loads."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {modules}, sys; print({later!r} in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.real
 def test_a_signal_ends_a_stream_that_nobody_reads(pair: Path) -> None:
     flags = ("-m", pair / "target.gguf", "-md", pair / "draft.gguf", "--no-spec-adaptive", "-c", 8000)

@@ -61,7 +61,7 @@ def serve(**given: Any) -> None:
     )
     from draftproof.server.listening import listen
 
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads would spin at the import, and are not used
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy is yet to come; its threads would spin and do nothing
     gc.disable()  # until it serves: none of what is imported and loaded is garbage
     with listen(given["host"], given["port"]) as listening:
         served = _load(given)
@@ -74,7 +74,7 @@ def serve(**given: Any) -> None:
 
 
 def _loading(what: str) -> None:
-    """The web framework takes as long to import as a small model to load, which is not done in Python."""
+    """A model begins to load, which is not done in Python. Meanwhile the web framework is imported, which takes as long."""
     _say(what)
     threading.Thread(target=_import_early, daemon=True).start()
 

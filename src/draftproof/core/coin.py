@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -24,7 +23,6 @@ SAMPLE = "sample"
 _WORD = 2.0**-53
 _BLOCK = 512
 _LONG = 16 * _BLOCK
-_AHEAD = 32
 
 
 class Coin(Protocol):
@@ -72,22 +70,6 @@ def _invert_in_blocks(weights: Law, u: float) -> int:
     return start + _invert(weights[start : start + _BLOCK], min(max(left, 0.0), 1 - _WORD))
 
 
-def _number(seed: int, purpose: str, place: tuple[int, ...], drawn: int) -> float:
-    """Number `drawn` of a stream, uniform on [0, 1), 53 bits."""
-    key = struct.pack(f"<Q{len(place)}q", seed & 0xFFFF_FFFF_FFFF_FFFF, *place) + purpose.encode()
-    digest = hashlib.blake2b(key + struct.pack("<Q", drawn), digest_size=8).digest()
-    return (int.from_bytes(digest, "little") >> 11) * _WORD
-
-
-@lru_cache(maxsize=256)
-def _first_numbers(seed: int, purpose: str, block: int) -> tuple[float, ...]:
-    """The first numbers of `_AHEAD` streams at neighbouring places.
-
-    Drawn together each takes 2 us. One alone takes 30: between two tokens the model's weights drive all else out of the caches.
-    """
-    return tuple(_number(seed, purpose, (place,), 0) for place in range(block * _AHEAD, (block + 1) * _AHEAD))
-
-
 class RngCoin:
     """Draws. What the target samples, `SAMPLE` at a position, is drawn by llama-server's number for that token of an answer, so
     that a seed gives its text. All other streams are keyed by BLAKE2b of (seed, purpose, place) and have nothing in common.
@@ -123,10 +105,9 @@ class RngCoin:
         self._drawn += 1
         if not drawn and self._given is not None:
             return self._given
-        if not drawn and len(self._place) == 1:
-            block, i = divmod(self._place[0], _AHEAD)
-            return _first_numbers(self.seed, self._purpose, block)[i]
-        return _number(self.seed, self._purpose, self._place, drawn)
+        words = struct.pack(f"<Q{len(self._place)}q", self.seed & 0xFFFF_FFFF_FFFF_FFFF, *self._place)
+        key = words + self._purpose.encode() + struct.pack("<Q", drawn)
+        return (int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little") >> 11) * _WORD
 
     def flip(self, chance: float, out_of: float = 1.0) -> bool:
         return self.uniform() * out_of < chance

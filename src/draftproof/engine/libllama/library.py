@@ -72,6 +72,7 @@ class Library:
 
         Where nobody wants the log, the thousands of lines of a success are not heard; a failure is tried once more, to hear why.
         """
+        self.log.forget()
         if not logs.LOGGER.isEnabledFor(logging.WARNING):
             self.ear.close()
             try:
@@ -80,7 +81,6 @@ class Library:
                 self.ear.open()
             if made != self.ffi.NULL:
                 return made
-        self.log.forget()
         return function(*arguments)
 
 
