@@ -177,7 +177,7 @@ class Assessment:
                 self.coupling.mismatches += not same
 
     def bound(self, streams: Sequence[Stream], error: float) -> Bound | None:
-        """The smaller of the bound by seeds, where the server draws as replayed, and the one by counts; None where there is neither.
+        """The smaller of the bound by seeds, where the server draws as replayed, and the one by counts; None: there is neither.
 
         Each is made at half of `error`, so that the choice between them costs nothing more.
         """
