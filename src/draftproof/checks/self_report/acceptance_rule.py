@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from draftproof.checks import common
 from draftproof.checks import examples as made
 from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states, without_drafts
-from draftproof.checks.sampling.laws import known_model
+from draftproof.checks.sampling.laws import EDGE, known_model
 from draftproof.checks.self_report.acceptance import IN_WORDS, RULES, Count, accepted
 from draftproof.core.ask import Completion
 from draftproof.core.distribution import Law
@@ -52,7 +53,8 @@ def collect(probe: Probe) -> Evidence:
 class Fit:
     """One rule with the draft length under which it comes nearest: `z` standard deviations off.
 
-    `exact`: it leaves nothing to chance given the texts, and every answer has just the counts that it foretells.
+    `exact`: it leaves nothing to chance given the texts, and every answer has just the counts that it foretells, but for those in
+    which rounding decides what the draft's favourite is.
     """
 
     rule: str
@@ -107,6 +109,7 @@ def _statement(fit: Fit, drafted: int) -> Statement:
 def _fits(model: KnownModel, answers: Sequence[Completion], drafted: int, number: int) -> list[Fit]:
     """Each rule at the length of draft that accounts best for the drafted tokens; z is infinite where none does."""
     texts = [_laws(model, a) for a in answers]
+    clear = [_is_clear(q) for _, q, _ in texts]
     fits = []
     for rule, (_, acceptance) in RULES.items():
         length, counts = _best_length([acceptance(p, q, x) for p, q, x in texts], drafted)
@@ -114,7 +117,8 @@ def _fits(model: KnownModel, answers: Sequence[Completion], drafted: int, number
         z = (number - total.accepted) / math.sqrt(total.variance + 0.25)  # the count is whole: half a token is not seen
         if abs(total.drafted - drafted) > DRAFTED_WITHIN * drafted:
             z = math.copysign(math.inf, z)
-        fits.append(Fit(rule, length, total, z, all(map(_is_just, counts, answers))))
+        just = list(compress(map(_is_just, counts, answers), clear))
+        fits.append(Fit(rule, length, total, z, bool(just) and all(just)))
     return fits
 
 
@@ -133,6 +137,12 @@ def _best_length(given: Sequence[Law], drafted: int) -> tuple[int, list[Count]]:
 
 def _is_just(count: Count, answer: Completion) -> bool:
     return count.variance < 1e-9 and (round(count.accepted), round(count.drafted)) == (answer.accepted, answer.drafted)
+
+
+def _is_clear(q: Law) -> bool:
+    """Whether the likeliest token of every row is the likeliest whatever is rounded. q: float64[n, vocabulary]."""
+    second, first = np.sort(q, axis=-1)[:, -2:].T
+    return bool((np.log(first / second) >= EDGE).all())
 
 
 def _laws(model: KnownModel, answer: Completion) -> tuple[Law, Law, np.ndarray[tuple[int], np.dtype[np.int64]]]:
