@@ -141,7 +141,7 @@ def _is_just(count: Count, answer: Completion) -> bool:
 
 def _is_clear(q: Law) -> bool:
     """Whether the likeliest token of every row is the likeliest whatever is rounded. q: float64[n, vocabulary]."""
-    second, first = np.sort(q, axis=-1)[:, -2:].T
+    second, first = np.sort(q)[:, -2:].T
     return bool((np.log(first / second) >= EDGE).all())
 
 
