@@ -60,6 +60,17 @@ def test_above_quick_effort_time_is_kept_for_what_the_bound_lacks_as_long_as_it_
     assert batch(320, 100, 0.03) == Batch(0)
 
 
+def test_above_quick_effort_no_more_is_drawn_than_the_bound_lacks() -> None:
+    def batch(total: int, lacking: int, effort: Effort) -> Batch:
+        return next_batch(total, lacking, 1, effort, coupled=False)
+
+    assert batch(4096, 1000, Effort.DEEP) == Batch(1150, first_only=True)
+    assert batch(4096, 1800, Effort.DEEP) == Batch(2048), "more than half of what there is"
+    assert batch(4096, 0, Effort.DEEP) == Batch(2048), "it is not known"
+    assert batch(1023, 100, Effort.DEEP) == Batch(511)
+    assert batch(4096, 1000, QUICK) == Batch(2048)
+
+
 def lacks(evidence: Evidence) -> int:
     return lacking(evidence, bound(evidence, PASS_ERROR), TARGET[QUICK])
 

@@ -35,7 +35,8 @@ GRACE = 4 / 3
 """By how much the seconds may be exceeded where that brings the samples that the bound still lacks."""
 SPARE = 1.15
 """More than the estimate of what is lacking, so that one batch is enough."""
-ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 20000}
+ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 4000}
+"""A row costs as much as some tokens, and where the vocabulary is large, most contexts are met once."""
 TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
 PASS_ERROR = 1e-3
 ALPHA = 1e-7
@@ -140,7 +141,8 @@ class Batch:
 def next_batch(
     total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool, alone_s: float | None = None
 ) -> Batch:
-    """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows.
+    """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows, above `quick` no more
+    than the bound by counts lacks.
 
     When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
     that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes, for which time is
@@ -151,12 +153,15 @@ def next_batch(
     in_time = int(total * (SECONDS[effort] / took_s - 1))
     if alone_s is not None and left_s > SPARE * lacking * alone_s:
         in_time = min(in_time, int(total * (left_s - SPARE * lacking * alone_s) / took_s))
+    enough = math.ceil(SPARE * lacking)
     if in_time >= least:
+        if effort is not Effort.QUICK and total >= MOST_LONG and 0 < enough < least:
+            return Batch(enough, first_only=True)
         by_counts = min(max(total, BY_COUNTS - total), in_time)
         return Batch(least if coupled or total >= DOUBLING else by_counts)
     if not 0 < lacking * (alone_s or took_s / total) <= left_s:
         return Batch(0)
-    return Batch(min(math.ceil(SPARE * lacking), int(left_s / (alone_s or took_s / total))), first_only=True)
+    return Batch(min(enough, int(left_s / (alone_s or took_s / total))), first_only=True)
 
 
 def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
