@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 # The real command on fake checks; `long` sends a request every 10 ms until somebody stops it.
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 import draftproof.auditing, draftproof.auditing.live, draftproof.cli.rejudge
 from draftproof.auditing import record
 from draftproof.cli.main import main
