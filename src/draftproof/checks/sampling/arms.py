@@ -87,9 +87,9 @@ def collect(probe: Probe) -> Evidence:
     reports, vocabulary = probe.facts.self_reports, probe.facts.vocabulary
     so_far = Evidence(reports, *switch, noise, vocabulary, tuple(pairs), on.stream(), off.stream())
     assessment = Assessment(LawBook(None, (), vocabulary, noise), "")
-    done, began = len(seeds), time.monotonic()
+    done, began, by_seeds = len(seeds), time.monotonic(), False
     while True:
-        if not off.answers or coupled(so_far):
+        if by_seeds or not off.answers:
             off.more(probe, seeds)
         new = off.told(vocabulary)
         with_draft, without = on.end_batch(), off.end_batch()
