@@ -1,11 +1,12 @@
-"""draftproof serve beside llama-server: same file, one thread each, the same requests in turn, processor time of each server.
+"""draftproof serve beside llama-server: same file, as many threads, the same requests in turn.
 
-    python benches/serving.py MODEL.gguf [ROUNDS [PART ..]]
+    python benches/serving.py MODEL.gguf [ROUNDS [THREADS [PART ..]]]
 
-Parts: start, plain, draft, ngram, deep, long, slots; all where none is named.
+8 rounds with 1 thread unless told otherwise. Parts: start, plain, draft, ngram, deep, long, slots; all where none is named.
 
 llama-server comes from the `xllamacpp` wheel. Every answer of ours carries 10 alternatives for each token, those of
-llama-server none. Ratios are medians over rounds of llama-server's processor time over ours, for as many tokens.
+llama-server none. Ratios are medians over rounds of llama-server's time over ours, for as many tokens: by the clock, and by
+each server's processor, which is the one to read where other work goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from draftproof.launch.llama_wheel import LlamaWheel, Option
 
@@ -38,6 +39,13 @@ DEEP = "A list of equal records:\n[\n" + 32 * RECORD
 LONG = " ".join(f"Entry {i}: the {ORDINARY[i % 4][4:]} left at {i * 7 % 24} o'clock." for i in range(110))
 PLAIN: Mapping[str, Any] = {"temperature": 0.8, "speculative": False}
 _MAIN = "from draftproof.cli.main import main; main()"
+
+
+class Spent(NamedTuple):
+    """Time by the clock, which tokens per second come from, and of the server's processor, which other work disturbs less."""
+
+    wall: float
+    processor: float
 
 
 @dataclass
@@ -66,23 +74,27 @@ class Side:
             answer: dict[str, Any] = json.load(response)
         return answer
 
-    def per_token_ms(self, prompt: str, **fields: Any) -> tuple[float, dict[str, Any]]:
-        """Processor time of each token but the first, and the answer: that of a whole one less that of one token."""
+    def spent(self) -> Spent:
+        return Spent(time.perf_counter(), self.busy_s())
+
+    def per_token_ms(self, prompt: str, **fields: Any) -> tuple[Spent, dict[str, Any]]:
+        """Milliseconds of each token but the first, and the answer: those of a whole one less those of one token."""
         short = fields | {"n_predict": 1, "speculative": False}
         self.ask(prompt, **short, cache_prompt=True)
-        start = self.busy_s()
+        start = self.spent()
         self.ask(prompt, **short, cache_prompt=True)
-        middle = self.busy_s()
+        middle = self.spent()
         answer = self.ask(prompt, **fields, cache_prompt=True)
-        busy_s = (self.busy_s() - middle) - (middle - start)
-        return 1e3 * busy_s / (answer["tokens_predicted"] - 1), answer
+        end = self.spent()
+        tokens = answer["tokens_predicted"] - 1
+        return Spent(*(1e3 * ((c - b) - (b - a)) / tokens for a, b, c in zip(start, middle, end, strict=True))), answer
 
 
 class Ours:
     """`draftproof serve` in a process of its own."""
 
-    def __init__(self, *flags: str) -> None:
-        command = [sys.executable, "-c", _MAIN, "serve", "--port", "0", "-t", "1", *flags]
+    def __init__(self, *flags: str, threads: int) -> None:
+        command = [sys.executable, "-c", _MAIN, "serve", "--port", "0", "-t", str(threads), *flags]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def __enter__(self) -> Side:
@@ -97,10 +109,13 @@ class Ours:
 class Theirs:
     """llama-server with the settings of its command line, and as many slots as ours."""
 
-    def __init__(self, model: Path, *, slots: int = 1, draft: Path | None = None, types: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, model: Path, *, threads: int, slots: int = 1, draft: Path | None = None, types: tuple[str, ...] = ()
+    ) -> None:
         options: dict[str, Option] = {"n_parallel": slots, "n_ctx": 4096 * slots, "warmup": True}
+        options["cpuparams.n_threads"] = options["cpuparams_batch.n_threads"] = threads
         if draft is not None:
-            options["speculative.draft.cpuparams.n_threads"] = 1
+            options["speculative.draft.cpuparams.n_threads"] = threads
         self._wheel = LlamaWheel(model, draft=draft, types=types, options=options)
 
     def __enter__(self) -> Side:
@@ -114,13 +129,23 @@ class Theirs:
 def row(name: str, target: str, pairs: list[tuple[float, float]], unit: str, note: str = "") -> None:
     """One line of the table. pairs: (theirs, ours); the ratio is above 1 where ours is better."""
     theirs, ours = (median(values) for values in zip(*pairs, strict=True))
-    ratio = median(a / b for a, b in pairs)
-    print(f"| {name} | {theirs:.2f} | {ours:.2f} | {unit} | **{ratio:.2f}** | {target} | {note} |", flush=True)
+    print(f"| {name} | {theirs:.2f} | {ours:.2f} | {unit} | **{ratio(pairs):.2f}** | {target} | {note} |", flush=True)
+
+
+def ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    return median(a / b for a, b in pairs)
+
+
+def speed_row(name: str, target: str, pairs: Sequence[tuple[Spent, Spent]], note: str = "") -> None:
+    """Tokens per second: the ratio by the clock, and in the note that of the processors."""
+    by_processor = ratio([(a.processor, b.processor) for a, b in pairs])
+    note = "; ".join(filter(None, (f"processor {by_processor:.2f}", note)))
+    row(name, target, [(a.wall, b.wall) for a, b in pairs], "ms/token", note)
 
 
 def compare(
     theirs: Side, ours: Side, prompts: tuple[str, ...], rounds: int, fields: Mapping[str, Any]
-) -> tuple[list[tuple[float, float]], str]:
+) -> tuple[list[tuple[Spent, Spent]], str]:
     """Pairs of milliseconds for each token, the servers taking turns; and what ours drafted."""
     pairs, drafted, accepted = [], 0, 0
     for i in range(rounds):
@@ -133,30 +158,30 @@ def compare(
     return pairs, f"accepted {accepted} of {drafted}" if drafted else ""
 
 
-def plain(model: Path, rounds: int) -> None:
+def plain(model: Path, rounds: int, threads: int) -> None:
     """Sampled text without speculation, and greedy text."""
-    with Theirs(model) as theirs, Ours("-m", str(model)) as ours:
+    with Theirs(model, threads=threads) as theirs, Ours("-m", str(model), threads=threads) as ours:
         for name, temperature in (("no speculation", 0.8), ("the same, greedy", 0)):
             fields = {**PLAIN, "temperature": temperature}
-            row(name, ">= 0.97", compare(theirs, ours, ORDINARY, rounds, fields)[0], "ms/token")
+            speed_row(name, ">= 0.97", compare(theirs, ours, ORDINARY, rounds, fields)[0])
 
 
-def draft_model(model: Path, rounds: int) -> None:
+def draft_model(model: Path, rounds: int, threads: int) -> None:
     """The model drafts for itself: whole acceptance, at the price of a token for each draft token."""
     fixed = {"type": "draft-simple", "adaptive": False}
     with (
-        Theirs(model, draft=model, types=("draft-simple",)) as theirs,
-        Ours("-m", str(model), "-md", str(model)) as ours,
+        Theirs(model, threads=threads, draft=model, types=("draft-simple",)) as theirs,
+        Ours("-m", str(model), "-md", str(model), threads=threads) as ours,
     ):
         for name, target, asked in (
             ("draft model (itself), adaptive", ">= 1.1", {}),
             ("the same, drafts of 3 always", ">= 1.1", {"speculative": fixed}),
         ):
             pairs, note = compare(theirs, ours, ORDINARY, rounds, {"temperature": 0.8, **asked})
-            row(name, target, pairs, "ms/token", note)
+            speed_row(name, target, pairs, note)
 
 
-def lookup(model: Path, rounds: int, prompt: str, name: str) -> None:
+def lookup(model: Path, rounds: int, threads: int, prompt: str, name: str) -> None:
     """ngram-simple on a text, greedy: beside llama-server with ngram-simple, and beside llama-server without.
 
     fixed: drafts as long as they may be, as llama-server's are. relaxed: 63 tokens, whose 64 rows libllama reads with a faster
@@ -166,10 +191,10 @@ def lookup(model: Path, rounds: int, prompt: str, name: str) -> None:
     fixed = adaptive | {"adaptive": False}
     relaxed = fixed | {"strict": False}
     with (
-        Theirs(model) as plain_,
-        Theirs(model, types=("ngram-simple",)) as theirs,
-        Ours("-m", str(model)) as ours,
-        Ours("-m", str(model), "--spec-ngram-simple-size-m", "63") as longer,
+        Theirs(model, threads=threads) as plain_,
+        Theirs(model, threads=threads, types=("ngram-simple",)) as theirs,
+        Ours("-m", str(model), threads=threads) as ours,
+        Ours("-m", str(model), "--spec-ngram-simple-size-m", "63", threads=threads) as longer,
     ):
         ours.ask(
             prompt, n_predict=2, temperature=0, speculative=adaptive
@@ -182,12 +207,12 @@ def lookup(model: Path, rounds: int, prompt: str, name: str) -> None:
             ("the same, fixed and relaxed", ">= 2", plain_, longer, relaxed),
         ):
             pairs, note = compare(a, b, (prompt,), rounds, {"temperature": 0, "speculative": asked})
-            row(title, target, pairs, "ms/token", note)
+            speed_row(title, target, pairs, note)
 
 
-def long_prompt(model: Path, rounds: int) -> None:
+def long_prompt(model: Path, rounds: int, threads: int) -> None:
     """The first token of a prompt of 2000 tokens, and what memory the servers hold after it."""
-    with Theirs(model) as theirs, Ours("-m", str(model)) as ours:
+    with Theirs(model, threads=threads) as theirs, Ours("-m", str(model), threads=threads) as ours:
         pairs = [(first_token(theirs, i), first_token(ours, i)) for i in range(rounds)]
         row("first token of a long prompt, processor", ">= 0.91", [(a[0], b[0]) for a, b in pairs], "s")
         row("first token of a long prompt, wall", ">= 0.91", [(a[1], b[1]) for a, b in pairs], "s")
@@ -202,21 +227,24 @@ def first_token(side: Side, i: int) -> tuple[float, float]:
     return side.busy_s() - before, time.perf_counter() - start
 
 
-def many_slots(model: Path, rounds: int) -> None:
+def many_slots(model: Path, rounds: int, threads: int) -> None:
     """Eight answers at once."""
 
-    def batch(side: Side) -> float:
-        before = side.busy_s()
+    def batch(side: Side) -> Spent:
+        before = side.spent()
         with ThreadPoolExecutor(SLOTS) as pool:
             answers = list(pool.map(lambda i: side.ask(ORDINARY[i % 4], seed=i, **PLAIN), range(SLOTS)))
         tokens: int = sum(answer["tokens_predicted"] for answer in answers)
-        return 1e3 * (side.busy_s() - before) / tokens
+        return Spent(*(1e3 * (b - a) / tokens for a, b in zip(before, side.spent(), strict=True)))
 
-    with Theirs(model, slots=SLOTS) as theirs, Ours("-m", str(model), "-np", str(SLOTS)) as ours:
-        row("eight slots", ">= 0.95", [(batch(theirs), batch(ours)) for _ in range(rounds)], "ms/token")
+    with (
+        Theirs(model, threads=threads, slots=SLOTS) as theirs,
+        Ours("-m", str(model), "-np", str(SLOTS), threads=threads) as ours,
+    ):
+        speed_row("eight slots", ">= 0.95", [(batch(theirs), batch(ours)) for _ in range(rounds)])
 
 
-def start_up(model: Path, rounds: int) -> None:
+def start_up(model: Path, rounds: int, threads: int) -> None:
     """From the start of the process until the address is told, and until a token of a short prompt is there."""
 
     def timed(make: Callable[[], Ours | Theirs]) -> tuple[float, float, float]:
@@ -226,27 +254,31 @@ def start_up(model: Path, rounds: int) -> None:
             side.ask(ORDINARY[0], n_predict=1, **PLAIN)
             return wall_s, busy_s, side.busy_s()
 
-    pairs = [(timed(lambda: Theirs(model)), timed(lambda: Ours("-m", str(model)))) for _ in range(rounds)]
+    pairs = [
+        (timed(lambda: Theirs(model, threads=threads)), timed(lambda: Ours("-m", str(model), threads=threads)))
+        for _ in range(rounds)
+    ]
     for i, name in enumerate(("wall", "processor", "and the first answer, processor")):
         row(f"start-up, {name}", ">= 0.67", [(a[i], b[i]) for a, b in pairs], "s")
 
 
-PARTS: Mapping[str, Callable[[Path, int], None]] = {
+PARTS: Mapping[str, Callable[[Path, int, int], None]] = {
     "start": start_up,
     "plain": plain,
     "draft": draft_model,
-    "ngram": lambda model, rounds: lookup(model, rounds, REPETITIVE, "repetitive"),
-    "deep": lambda model, rounds: lookup(model, rounds, DEEP, "repetitive, after 1300 tokens"),
+    "ngram": lambda model, rounds, threads: lookup(model, rounds, threads, REPETITIVE, "repetitive"),
+    "deep": lambda model, rounds, threads: lookup(model, rounds, threads, DEEP, "repetitive, after 1300 tokens"),
     "long": long_prompt,
     "slots": many_slots,
 }
 
 
-def main(model: Path, rounds: int, parts: Sequence[str]) -> None:
+def main(model: Path, rounds: int, threads: int, parts: Sequence[str]) -> None:
     print("| | llama-server | ours | | ratio | target | |\n|---|---|---|---|---|---|---|")
     for part in parts:
-        PARTS[part](model, rounds)
+        PARTS[part](model, rounds, threads)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int((sys.argv[2:] or ["8"])[0]), sys.argv[3:] or list(PARTS))
+    rounds, threads = map(int, (*sys.argv[2:4], *("8", "1")[len(sys.argv[2:4]) :]))
+    main(Path(sys.argv[1]), rounds, threads, sys.argv[4:] or list(PARTS))

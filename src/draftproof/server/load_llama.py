@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,13 +12,14 @@ from numpy.typing import NDArray
 from draftproof.core.errors import UsageError
 from draftproof.core.law import Ids
 from draftproof.engine.backend import check_vocabulary
-from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
+from draftproof.engine.backends.llama import LONGER_TESTED, LlamaBackend, LlamaOptions
 from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.backends.llama_follower import LlamaFollower
 from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, time_rows
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
+from draftproof.engine.libllama.aside import aside
 from draftproof.engine.shape import Constraint
 from draftproof.engine.slot import Models
 from draftproof.server.served import About, Served
@@ -29,17 +29,12 @@ if TYPE_CHECKING:
 
 _OUTPUTS = 64
 _ROWS_TESTED = 8
-_LONGER_TESTED = (16, 32, 49)
-"""The last verifies the longest draft of `ngram-simple`."""
 _ROWS_OF_DRAFT_TESTED = 2
 """A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
 
 
 def load(files: Files, said: Callable[[str], None]) -> Served:
     """Loads, checks that the vocabularies agree, and measures what rows cost."""
-    if files.threads > 1:
-        # or the threads that wait for work keep the processors busy with waiting; read when the library is loaded
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     said(f"loading {files.target}")
     target = LlamaBackend(files.target, _options(files))
     draft: LlamaBackend | None = None
@@ -99,7 +94,7 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     exact = files.exact_prompts
     strict = exact if draft else files.strict
     rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else _ROWS_TESTED
-    longer = () if draft else _LONGER_TESTED
+    longer = () if draft else LONGER_TESTED
     return LlamaOptions(
         model, context, strict=strict, exact_prompts=exact, test_rows=rows, test_longer=longer, hidden=head
     )
@@ -108,7 +103,7 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
 def _seconds(target: LlamaBackend, head: LlamaFollower) -> float:
     """What a token costs that is drafted from hidden rows. Needs a sequence of the target that is free."""
     followed = target.sequence()
-    seconds = time_rows(head)
+    seconds = aside(partial(time_rows, head))
     followed.close()
     return seconds
 

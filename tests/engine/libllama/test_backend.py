@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from draftproof.engine.libllama.errors import Closed, DecodeFailed, ModelRejecte
 from draftproof.engine.verify import greedy
 
 pytestmark = pytest.mark.real
+TASKS = Path("/proc/self/task")
 
 
 @pytest.fixture
@@ -43,6 +45,18 @@ def test_what_it_says_of_itself_was_measured(target: LlamaBackend, recurrent: Ll
     assert len(target.row_test.seconds) == 4  # all that were to be tried, exact or not
     assert min(target.row_test.seconds) > 0
     assert target.vocabulary == recurrent.vocabulary
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="counts threads in Linux's /proc")
+def test_what_is_measured_leaves_no_threads_behind() -> None:
+    """Beside those of the engine they would outnumber the processors, and then OpenMP has all of them sleep between operations."""
+    made = backend("target.gguf", threads=2)
+    _ = made.row_test
+    time.sleep(0.5)  # a thread is joined a little before the system knows that it ended
+    before = len(list(TASKS.iterdir()))
+    made.sequence().extend(PROMPT)
+    assert len(list(TASKS.iterdir())) == before + 1  # the first helper that this thread has
+    made.close()
 
 
 def test_rows_are_the_known_law(target: LlamaBackend) -> None:

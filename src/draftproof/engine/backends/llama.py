@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import abc
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from draftproof.core.errors import UsageError
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
 from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
+from draftproof.engine.libllama.aside import aside
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.follower import Hidden, Tap
 from draftproof.engine.libllama.head import OutputTap
@@ -22,6 +24,9 @@ from draftproof.engine.libllama.rows import RowTest, can_truncate, measure
 _TEST_TOKENS = 256
 _MOST_ALIKE = 63
 """libllama's flash attention takes another kernel for more rows than these."""
+
+LONGER_TESTED = (12, 16, 20, 24, 28, 32, 40, 49)
+"""The last verifies the longest draft of `ngram-simple`, those between verify what is left of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class LlamaOptions:
     strict: bool = True
     exact_prompts: bool = False
     test_rows: int = 8
-    test_longer: tuple[int, ...] = (16, 32, 49)
+    test_longer: tuple[int, ...] = LONGER_TESTED
     hidden: bool = False
 
 
@@ -75,7 +80,7 @@ class LlamaBackend:
             self.memory = Context(self.model, options.context)
             if self._tap is not None:
                 self._tap.open(self.memory)
-            self.can_truncate = can_truncate(self.memory)
+            self.can_truncate = aside(partial(can_truncate, self.memory))
         except BaseException:
             self.model.close()
             raise
@@ -107,7 +112,7 @@ class LlamaBackend:
                     if self._tap is not None:
                         self._tap.open(context)
                     limits = self.options.test_rows, self.options.test_longer
-                    self._row_test = measure(context, *limits, tokens=self.memory.tokens)
+                    self._row_test = aside(partial(measure, context, *limits, tokens=self.memory.tokens))
                 self._tested = None
             return self._row_test
 
