@@ -71,7 +71,13 @@ RUNNING = together(
         help="Tokens of all slots together; 0: what the model was trained for, in each. Default: 4096 in each.",
     ),
     click.option("-np", "--parallel", "slots", type=click.IntRange(1, 256), default=1, help="Answers made at once."),
-    click.option("-t", "--threads", type=_COUNT, default=None, help="Processors that compute. Default: half of them."),
+    click.option(
+        "-t",
+        "--threads",
+        type=_COUNT,
+        default=None,
+        help="Processors that compute. Default: half of them; one with --strict, as several give a batch other last bits.",
+    ),
     click.option("-b", "--batch-size", "batch", type=click.IntRange(64), default=512, help="A multiple of 64."),
     click.option("-ngl", "--gpu-layers", type=int, default=0, help="Layers on a graphics processor; -1: all."),
     click.option("-ctk", "--cache-type-k", default="f16", help="Number format of the key cache."),
@@ -194,8 +200,10 @@ def slot_context(context: int | None, slots: int) -> int:
     return _SLOT_CONTEXT if context is None else context // slots
 
 
-def default_threads() -> int:
-    """Half the processors that this process may use: their other halves are seldom real."""
+def default_threads(*, strict: bool = False) -> int:
+    """Half the processors that this process may use: their other halves are seldom real. One for exact numbers."""
+    if strict:
+        return 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, usable // 2)
 

@@ -22,7 +22,7 @@ from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model
 from draftproof.engine.libllama.aside import aside
 from draftproof.engine.shape import Constraint
 from draftproof.engine.slot import Models
-from draftproof.server.served import About, Served
+from draftproof.server.served import ENOUGH_ROWS, About, Served
 
 if TYPE_CHECKING:
     from draftproof.server.load import Files
@@ -96,7 +96,14 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else _ROWS_TESTED
     longer = () if draft else LONGER_TESTED
     return LlamaOptions(
-        model, context, strict=strict, exact_prompts=exact, test_rows=rows, test_longer=longer, hidden=head
+        model,
+        context,
+        strict=strict,
+        enough_rows=1 if exact else ENOUGH_ROWS,
+        exact_prompts=exact,
+        test_rows=rows,
+        test_longer=longer,
+        hidden=head,
     )
 
 
@@ -131,15 +138,17 @@ def _about(backend: LlamaBackend, costs: Callable[[], Costs] | None) -> About:
         n_params=model.parameters,
         size=model.size_bytes,
         vocab_type=int(model.library.lib.llama_vocab_type(model.vocab.pointer)),
-        notes=partial(_notes, model.library.source, costs),
+        notes=partial(_notes, backend, costs),
     )
 
 
-def _notes(source: str, costs: Callable[[], Costs] | None) -> dict[str, object]:
+def _notes(backend: LlamaBackend, costs: Callable[[], Costs] | None) -> dict[str, object]:
+    source = backend.model.library.source
     if costs is None:
         return {"ms_of_rows": [], "ms_of_draft_token": None, "library": source}
     found = costs()
     return {
+        "max_rows_together": backend.max_rows_together,
         "ms_of_rows": [round(1000 * s, 3) for s in found.rows],
         "ms_of_more_rows": {str(n): round(1000 * s, 3) for n, s in found.more},
         "ms_of_draft_token": round(1000 * (found.draft or found.head), 3),

@@ -14,8 +14,8 @@ from draftproof.server.vocabulary import Vocabulary
 
 LLAMA_SAMPLING = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05, dry_penalty_last_n=64)
 """What llama-server takes for samplers that a request does not name."""
-_ENOUGH_ROWS = 4
-"""A batch of so many rows verifies drafts that are worth making."""
+ENOUGH_ROWS = 4
+"""A batch of so many rows verifies drafts that are worth making, and is worth sharing."""
 BREAKERS = ("\n", ":", '"', "*")
 """Where a repetition ends, for DRY, by default."""
 
@@ -74,7 +74,7 @@ class Served:
     @property
     def strict_greedy(self) -> bool:
         """Whether drafts at temperature 0 are kept short enough to be bit for bit like plain decoding."""
-        return self.defaults.strict_greedy and self.models.target.max_rows_exact >= _ENOUGH_ROWS
+        return self.defaults.strict_greedy and self.models.target.max_rows_exact >= ENOUGH_ROWS
 
     @property
     def context(self) -> int:

@@ -34,9 +34,16 @@ def model(name: str, **options: Any) -> Model:
     return Model(load_library(), COUNTABLE / name, ModelOptions(**options))
 
 
-def backend(name: str, *, heads: bool = False, strict: bool = True, **context: Any) -> LlamaBackend:
+def backend(
+    name: str, *, heads: bool = False, strict: bool = True, enough_rows: int = 1, **context: Any
+) -> LlamaBackend:
     options = LlamaOptions(
-        ModelOptions(heads=heads), exact(**{"outputs": 64, **context}), strict=strict, test_rows=4, hidden=heads
+        ModelOptions(heads=heads),
+        exact(**{"outputs": 64, **context}),
+        strict=strict,
+        enough_rows=enough_rows,
+        test_rows=4,
+        hidden=heads,
     )
     return LlamaBackend(COUNTABLE / name, options)
 

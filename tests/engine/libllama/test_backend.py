@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -126,6 +127,17 @@ def test_sequences_fed_together_give_what_each_gives_alone(target: LlamaBackend)
     assert [s.length for s in sequences] == [5, 20, 2]
     with pytest.raises(ValueError, match="twice"):
         target.extend([Feed(sequences[0], (1,)), Feed(sequences[0], (2,))])
+
+
+@pytest.mark.parametrize(("enough_rows", "calls"), [(1, 3), (4, 1)])
+def test_company_is_not_read_one_by_one_where_too_few_rows_are_exact(enough_rows: int, calls: int) -> None:
+    made = backend("target.gguf", sequences=3, threads=2, tokens=512, enough_rows=enough_rows)
+    assert made.max_rows_exact == 1
+    sequences = [made.sequence() for _ in range(3)]
+    with patch.object(made.memory, "decode", wraps=made.memory.decode) as decode:
+        made.extend([Feed(s, (1,)) for s in sequences])
+    assert decode.call_count == calls
+    made.close()
 
 
 def test_when_strict_company_changes_no_bit() -> None:

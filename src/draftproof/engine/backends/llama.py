@@ -35,7 +35,8 @@ class LlamaOptions:
 
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
-    rows. exact_prompts: prompts too are read in parts no larger than that, so that how they are cut or kept changes no
+    rows; where that is less than `enough_rows`, as many as there are, for to read them one by one takes that many times as
+    long. exact_prompts: prompts too are read in parts no larger than that, so that how they are cut or kept changes no
     number; long ones take up to twice the time. test_rows: up to how many rows that is measured; test_longer: and these
     sizes, where all up to there are exact. hidden: also keep the hidden rows that a prediction head drafts from (see
     `LlamaHead`).
@@ -44,6 +45,7 @@ class LlamaOptions:
     model: ModelOptions = field(default_factory=ModelOptions)
     context: ContextOptions = field(default_factory=lambda: ContextOptions(outputs=64))
     strict: bool = True
+    enough_rows: int = 1
     exact_prompts: bool = False
     test_rows: int = 8
     test_longer: tuple[int, ...] = LONGER_TESTED
@@ -119,6 +121,12 @@ class LlamaBackend:
     @property
     def max_rows_exact(self) -> int:
         return self.row_test.exact
+
+    @property
+    def max_rows_together(self) -> int:
+        """How many rows of several sequences are read in one call at most."""
+        kept = self.options.strict and self.max_rows_exact >= self.options.enough_rows
+        return self.max_rows_exact if kept else self.memory.batch
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)
@@ -222,8 +230,7 @@ class LlamaBackend:
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
-        most_rows = self.max_rows_exact if self.options.strict else self.memory.batch
-        calls = group(pieces, most_rows, self.memory.outputs, unequal=self.options.context.unified)
+        calls = group(pieces, self.max_rows_together, self.memory.outputs, unequal=self.options.context.unified)
         found: list[list[Rows]] = [[] for _ in range(feeds)]
         for call in calls:
             logits = self._read(call)
