@@ -12,7 +12,15 @@ from draftproof.checks.check import Terms
 from draftproof.checks.sampling import distribution, temperature, unchanged
 from draftproof.checks.sampling.arms import ENOUGH, Evidence, bound, lacking, next_size
 from draftproof.checks.sampling.assessment import option
-from draftproof.checks.sampling.collecting import MOST_SAMPLES, PASS_ERROR, SECONDS, TARGET, Batch, next_batch
+from draftproof.checks.sampling.collecting import (
+    MOST_SAMPLES,
+    PASS_ERROR,
+    SECONDS,
+    TARGET,
+    Batch,
+    may_shorten,
+    next_batch,
+)
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.verdict import Verdict
 
@@ -58,6 +66,21 @@ def test_above_quick_effort_time_is_kept_for_what_the_bound_lacks_as_long_as_it_
     assert batch(320, 90, 0.025) == Batch(4140, first_only=True)
     assert batch(320, 100, 0.025) == Batch(4000, first_only=True), "less to spare"
     assert batch(320, 100, 0.03) == Batch(0)
+
+
+def test_a_quick_audit_looks_for_shorter_answers_only_where_the_others_would_come_too_late() -> None:
+    """336 more than 64 take 6.25 times as long as those did."""
+    assert not may_shorten(64, 336, 0.15 * DUE_S, QUICK)
+    assert may_shorten(64, 336, 0.17 * DUE_S, QUICK)
+    assert may_shorten(64, 1, 0.01, Effort.STANDARD)
+    assert not may_shorten(64, 0, DUE_S, QUICK)
+
+
+def test_a_slow_server_has_time_left_for_short_answers() -> None:
+    assert next_batch(64, 336, 0.4 * DUE_S, QUICK, coupled=False, alone_s=0.1) == Batch(387, first_only=True)
+    assert next_batch(64, 336, 0.4 * DUE_S, QUICK, coupled=False, alone_s=0.2) == Batch(96), (
+        "nor is there time for them"
+    )
 
 
 def test_above_quick_effort_no_more_is_drawn_than_the_bound_lacks() -> None:

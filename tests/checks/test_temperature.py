@@ -11,7 +11,7 @@ from draftproof.checks.check import Terms
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED
 from draftproof.checks.sampling.laws import PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
-from draftproof.checks.sampling.temperature import HOT, Evidence, judge
+from draftproof.checks.sampling.temperature import HOT, Evidence, judge, next_size
 from draftproof.client.coupling import predict
 from draftproof.core.law import Law
 from draftproof.core.mt19937 import MT19937, draws_of
@@ -281,3 +281,8 @@ def test_one_row_is_enough_to_see_whether_rows_are_whole() -> None:
     plain = stream(HOT)
     some = Evidence(made.LIVE_ON, 1e-6, "", (plain,), (PrefixRow(0, (1,), row(LAW, 5)),), coupling=MT19937)
     assert judge(some, Terms()).measured["tokens"] == sum(s[0] == 1 for s in plain.samples)
+
+
+@pytest.mark.parametrize(("took_s", "size"), [(1.0, 16), (15.0, 16), (18.0, 10), (24.0, 4), (25.0, 0), (40.0, 0)])
+def test_a_batch_is_as_large_as_all_before_it_or_as_comes_in_time(took_s: float, size: int) -> None:
+    assert next_size(16, took_s, 30.0) == size

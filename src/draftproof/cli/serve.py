@@ -137,7 +137,7 @@ def _load(given: dict[str, Any]) -> Served:
             given["draft"],
             slots=given["slots"],
             context=context,
-            threads=given["threads"] or default_threads(strict=given["strict"] is True),
+            threads=given["threads"] or default_threads(),
             strict=given["strict"] is not False,
             exact_prompts=given["strict"] is True,
             flash=given["flash_attn"] != "off",

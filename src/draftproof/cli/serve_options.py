@@ -76,7 +76,7 @@ RUNNING = together(
         "--threads",
         type=_COUNT,
         default=None,
-        help="Processors that compute. Default: half of them; one with --strict, as several give a batch other last bits.",
+        help="Processors that compute. Default: half of them. With --strict a token that is read alone is read by one.",
     ),
     click.option("-b", "--batch-size", "batch", type=click.IntRange(64), default=512, help="A multiple of 64."),
     click.option("-ngl", "--gpu-layers", type=int, default=0, help="Layers on a graphics processor; -1: all."),
@@ -200,10 +200,8 @@ def slot_context(context: int | None, slots: int) -> int:
     return _SLOT_CONTEXT if context is None else context // slots
 
 
-def default_threads(*, strict: bool = False) -> int:
-    """Half the processors that this process may use: their other halves are seldom real. One for exact numbers."""
-    if strict:
-        return 1
+def default_threads() -> int:
+    """Half the processors that this process may use: their other halves are seldom real."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, usable // 2)
 

@@ -19,7 +19,7 @@ from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, time_rows
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
-from draftproof.engine.libllama.aside import aside
+from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.shape import Constraint
 from draftproof.engine.slot import Models
 from draftproof.server.served import ENOUGH_ROWS, About, Served
@@ -86,6 +86,7 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
         batch=files.batch,
         outputs=_OUTPUTS,
         threads=files.threads,
+        token_threads=1 if files.exact_prompts else 0,
         flash=files.flash,
         keys=_cache_type(files.cache_type_k),
         values=_cache_type(files.cache_type_v),

@@ -140,6 +140,17 @@ def test_company_is_not_read_one_by_one_where_too_few_rows_are_exact(enough_rows
     made.close()
 
 
+def test_rows_are_exact_beside_several_threads_where_one_reads_a_token_alone() -> None:
+    alone, several, shared = (
+        backend("target.gguf", tokens=512, threads=threads, token_threads=token_threads)
+        for threads, token_threads in ((1, 0), (2, 1), (2, 0))
+    )
+    assert several.row_test.sizes == alone.row_test.sizes
+    assert shared.row_test.sizes == (1,)
+    for made in (alone, several, shared):
+        made.close()
+
+
 def test_when_strict_company_changes_no_bit() -> None:
     strict = backend("target.gguf", sequences=3)
     assert strict.max_rows_exact < 3

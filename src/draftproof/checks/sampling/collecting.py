@@ -104,7 +104,7 @@ def collect(probe: Probe) -> Evidence:
             break
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
-        if lacking and not fewest and probe.effort is not Effort.QUICK:
+        if not fewest and may_shorten(total, lacking, took_s, probe.effort):
             fewest = collectors[0].fewest_tokens(probe, drafting_in(probe.facts.self_reports, streams))
         alone_s = collectors[0].token_s * fewest if fewest else None
         coupled = assessment.coupling.holds
@@ -125,8 +125,15 @@ def collect(probe: Probe) -> Evidence:
     )
 
 
+def may_shorten(total: int, lacking: int, took_s: float, effort: Effort) -> bool:
+    """Whether it is worth finding out how short further answers may be: `lacking` samples are to come, and in a quick audit they
+    would come too late at the pace of the `total` ones so far.
+    """
+    return lacking > 0 and (effort is not Effort.QUICK or took_s * (total + lacking) > total * SECONDS[effort])
+
+
 def may_be_short(done: int, probe: Probe) -> bool:
-    """Whether answers may be as short as token 2 allows after `done` ones. In a quick audit none is."""
+    """Whether all answers may be as short as token 2 allows after `done` ones. In a quick audit only the last ones may."""
     return probe.effort is not Effort.QUICK and done >= MOST_LONG
 
 

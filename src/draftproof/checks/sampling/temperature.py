@@ -33,7 +33,8 @@ TOKENS = 16
 TOP_K, TOP_K_REPEATING = 8, 3
 """Where the vocabulary is large, the law at temperature 2 is known only of the tokens listed, so it is cut to few."""
 FIRST_BATCH = 16
-SECONDS = {Effort.QUICK: 20.0, Effort.STANDARD: 60.0, Effort.DEEP: 1200.0}
+FEWEST = 4
+SECONDS = {Effort.QUICK: 30.0, Effort.STANDARD: 60.0, Effort.DEEP: 1200.0}
 MOST = {Effort.QUICK: 64, Effort.STANDARD: 128, Effort.DEEP: 256}
 VISITS = 2
 ROWS = {Effort.QUICK: 64, Effort.STANDARD: 400, Effort.DEEP: 2000}
@@ -76,7 +77,7 @@ def conditions(probe: Probe) -> list[Condition]:
 
 
 def collect(probe: Probe) -> Evidence:
-    """Batches that double, until the temperature is known well enough, or the effort's answers, rows or seconds are spent."""
+    """Growing batches, until the temperature is known well enough, or the effort's answers, rows or seconds are spent."""
     collectors = [Collector(c) for c in conditions(probe)]
     known = probe.known
     noise = probe.noise([c.condition.prompt for c in collectors], MANY_ROWS)
@@ -85,18 +86,24 @@ def collect(probe: Probe) -> Evidence:
     while True:
         for collector in collectors:
             collector.more(probe, size)
-        done, size = done + size, done + size
+        done += size
         streams = tuple(c.stream() for c in collectors)
         if known is None:
             rows += _rows(probe, streams, rows)
         name = known.name if known else ""
         evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows), probe.facts.coupling)
-        # The next batch takes as long as all before it.
-        took_s = time.monotonic() - began
         if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
             return evidence
-        if 2 * took_s > SECONDS[probe.effort]:
+        took_s = time.monotonic() - began
+        size = next_size(done, took_s, SECONDS[probe.effort])
+        if not size:
             return replace(evidence, ended_s=took_s)
+
+
+def next_size(done: int, took_s: float, due_s: float) -> int:
+    """After `done` answers in `took_s` seconds: as many again, or as many as still come in time; 0 where those are hardly any."""
+    in_time = int(done * (due_s / took_s - 1))
+    return min(done, in_time) if in_time >= FEWEST else 0
 
 
 def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) -> list[PrefixRow]:

@@ -14,11 +14,11 @@ from draftproof.core.errors import UsageError
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
 from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
-from draftproof.engine.libllama.aside import aside
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.follower import Hidden, Tap
 from draftproof.engine.libllama.head import OutputTap
 from draftproof.engine.libllama.model import Progress
+from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.libllama.rows import RowTest, can_truncate, measure
 
 _TEST_TOKENS = 256

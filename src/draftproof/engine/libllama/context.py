@@ -47,7 +47,8 @@ class ContextOptions:
 
     tokens: the most that one sequence can hold (0: what the model was trained for). sequences: how many there can be.
     batch: the most rows of one call. outputs: the most of them that can want logits (0: all); memory for that many rows of
-    logits is set aside. threads: for every call alike. flash: flash attention. unified: all sequences share one cache of
+    logits is set aside. threads: for calls of several rows; token_threads: for those of one (0: as
+    many), where a second thread would add in another order. flash: flash attention. unified: all sequences share one cache of
     `tokens * sequences` cells, so that sequences with unequal numbers of rows need no separate passes; the rounding of
     their numbers then depends on the neighbours.
     """
@@ -57,6 +58,7 @@ class ContextOptions:
     batch: int = 512
     outputs: int = 0
     threads: int = 1
+    token_threads: int = 0
     flash: bool = True
     keys: CacheType = CacheType.F16
     values: CacheType = CacheType.F16
@@ -91,7 +93,7 @@ class Context(Owner):
         params.n_batch = params.n_ubatch = options.batch
         params.n_outputs_max = options.outputs
         params.n_seq_max = options.sequences
-        params.n_threads = params.n_threads_batch = options.threads
+        params.n_threads, params.n_threads_batch = options.token_threads or options.threads, options.threads
         params.flash_attn_type = int(options.flash)
         params.type_k, params.type_v = int(options.keys), int(options.values)
         params.kv_unified = options.unified
@@ -232,7 +234,7 @@ def _cells(model: Model, options: ContextOptions) -> int:
     """How many tokens all sequences together hold. Raises ContextRejected for what cannot be."""
     if not 1 <= options.sequences <= MOST_SEQUENCES:
         raise ContextRejected(f"{options.sequences} sequences: expected 1 to {MOST_SEQUENCES}.")
-    if min(options.batch, options.threads) < 1 or min(options.tokens, options.outputs) < 0:
+    if min(options.batch, options.threads) < 1 or min(options.tokens, options.outputs, options.token_threads) < 0:
         raise ContextRejected(f"Batch and threads must be positive, tokens not negative: {options}.")
     cells = (options.tokens or model.trained_context) * options.sequences
     if cells > MOST_CELLS:

@@ -12,6 +12,7 @@ from draftproof.engine.libllama import cdefs, logs
 from draftproof.engine.libllama.carrier import REMEDY, Carrier
 from draftproof.engine.libllama.cdefs import Layout
 from draftproof.engine.libllama.errors import UnsupportedBuild
+from draftproof.engine.libllama.openmp import wait_briefly
 
 CONTEXT_DEFAULTS = {
     "n_ctx": 512,
@@ -86,6 +87,7 @@ class Library:
 
 def open_carrier(carrier: Carrier) -> Library:
     """Loads the shared library, finds its layout and silences its log. Raises UnsupportedBuild."""
+    wait_briefly()
     layout, ffi = _find_layout(carrier)
     lib = ffi.dlopen(str(carrier.path))
     missing = [name for name in cdefs.REQUIRED if not hasattr(lib, name)]
