@@ -48,7 +48,7 @@ class ContextOptions:
     tokens: the most that one sequence can hold (0: what the model was trained for). sequences: how many there can be.
     batch: the most rows of one call. outputs: the most of them that can want logits (0: all); memory for that many rows of
     logits is set aside. threads: for calls of several rows; token_threads: for those of one (0: as
-    many), where a second thread would add in another order. flash: flash attention. unified: all sequences share one cache of
+    many), where several would add in another order. flash: flash attention. unified: all sequences share one cache of
     `tokens * sequences` cells, so that sequences with unequal numbers of rows need no separate passes; the rounding of
     their numbers then depends on the neighbours.
     """
@@ -63,6 +63,10 @@ class ContextOptions:
     keys: CacheType = CacheType.F16
     values: CacheType = CacheType.F16
     unified: bool = False
+
+    @property
+    def threads_of_one_row(self) -> int:
+        return self.token_threads or self.threads
 
 
 class AnyRow(Protocol):
@@ -93,7 +97,7 @@ class Context(Owner):
         params.n_batch = params.n_ubatch = options.batch
         params.n_outputs_max = options.outputs
         params.n_seq_max = options.sequences
-        params.n_threads, params.n_threads_batch = options.token_threads or options.threads, options.threads
+        params.n_threads, params.n_threads_batch = options.threads_of_one_row, options.threads
         params.flash_attn_type = int(options.flash)
         params.type_k, params.type_v = int(options.keys), int(options.values)
         params.kv_unified = options.unified

@@ -114,7 +114,6 @@ def _known_bound(context: Context, tokens: int) -> int:
     # or more (the number of cells is rounded up to 256), so then a single row is summed in another order than two are.
     # Without flash attention it multiplies one row with the cache by another kernel than several, which adds in another order;
     # on a few tokens the two may agree by chance.
-    splits = (
-        context.options.token_threads or context.options.threads
-    ) > 1 and tokens > CELLS_SPLIT_AMONG_THREADS - CELLS_ROUNDED_TO
+    several = context.options.threads_of_one_row > 1
+    splits = several and tokens > CELLS_SPLIT_AMONG_THREADS - CELLS_ROUNDED_TO
     return 1 if splits or not context.options.flash else context.batch
