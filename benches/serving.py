@@ -47,10 +47,17 @@ class Spent(NamedTuple):
     wall: float
     processor: float
 
+    def since(self, start: Spent) -> Spent:
+        return Spent(self.wall - start.wall, self.processor - start.processor)
+
+    def per_token_ms(self, tokens: int) -> Spent:
+        """From seconds for so many tokens."""
+        return Spent(1e3 * self.wall / tokens, 1e3 * self.processor / tokens)
+
 
 @dataclass
 class Side:
-    """A running server. Times are of its processor, in seconds."""
+    """A running server. Times are in seconds."""
 
     url: str
     pid: int
@@ -85,9 +92,8 @@ class Side:
         self.ask(prompt, **short, cache_prompt=True)
         middle = self.spent()
         answer = self.ask(prompt, **fields, cache_prompt=True)
-        end = self.spent()
-        tokens = answer["tokens_predicted"] - 1
-        return Spent(*(1e3 * ((c - b) - (b - a)) / tokens for a, b, c in zip(start, middle, end, strict=True))), answer
+        spent = self.spent().since(middle).since(middle.since(start))
+        return spent.per_token_ms(answer["tokens_predicted"] - 1), answer
 
 
 class Ours:
@@ -214,17 +220,17 @@ def long_prompt(model: Path, rounds: int, threads: int) -> None:
     """The first token of a prompt of 2000 tokens, and what memory the servers hold after it."""
     with Theirs(model, threads=threads) as theirs, Ours("-m", str(model), threads=threads) as ours:
         pairs = [(first_token(theirs, i), first_token(ours, i)) for i in range(rounds)]
-        row("first token of a long prompt, processor", ">= 0.91", [(a[0], b[0]) for a, b in pairs], "s")
-        row("first token of a long prompt, wall", ">= 0.91", [(a[1], b[1]) for a, b in pairs], "s")
+        row("first token of a long prompt, processor", ">= 0.91", [(a.processor, b.processor) for a, b in pairs], "s")
+        row("first token of a long prompt, wall", ">= 0.91", [(a.wall, b.wall) for a, b in pairs], "s")
         memory = [(theirs.resident_mb(), ours.resident_mb())]
         row("memory after it", "+150 at most", memory, "MB", f"{memory[0][1] - memory[0][0]:+.0f} MB")
 
 
-def first_token(side: Side, i: int) -> tuple[float, float]:
-    """Processor and wall seconds until the first token after a prompt that was never seen."""
-    before, start = side.busy_s(), time.perf_counter()
+def first_token(side: Side, i: int) -> Spent:
+    """Seconds until the first token after a prompt that was never seen."""
+    before = side.spent()
     side.ask(f"{i} {LONG}", n_predict=1, temperature=0, speculative=False)
-    return side.busy_s() - before, time.perf_counter() - start
+    return side.spent().since(before)
 
 
 def many_slots(model: Path, rounds: int, threads: int) -> None:
@@ -235,7 +241,7 @@ def many_slots(model: Path, rounds: int, threads: int) -> None:
         with ThreadPoolExecutor(SLOTS) as pool:
             answers = list(pool.map(lambda i: side.ask(ORDINARY[i % 4], seed=i, **PLAIN), range(SLOTS)))
         tokens: int = sum(answer["tokens_predicted"] for answer in answers)
-        return Spent(*(1e3 * (b - a) / tokens for a, b in zip(before, side.spent(), strict=True)))
+        return side.spent().since(before).per_token_ms(tokens)
 
     with (
         Theirs(model, threads=threads, slots=SLOTS) as theirs,

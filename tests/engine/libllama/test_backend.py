@@ -18,6 +18,7 @@ from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Job, generate
 from draftproof.engine.libllama import Context
 from draftproof.engine.libllama.errors import Closed, DecodeFailed, ModelRejected
+from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.verify import greedy
 
 pytestmark = pytest.mark.real
@@ -51,13 +52,18 @@ def test_what_it_says_of_itself_was_measured(target: LlamaBackend, recurrent: Ll
 @pytest.mark.skipif(not TASKS.exists(), reason="counts threads in Linux's /proc")
 def test_what_is_measured_leaves_no_threads_behind() -> None:
     """Beside those of the engine they would outnumber the processors, and then OpenMP has all of them sleep between operations."""
-    made = backend("target.gguf", threads=2)
-    _ = made.row_test
-    time.sleep(0.5)  # a thread is joined a little before the system knows that it ended
-    before = len(list(TASKS.iterdir()))
-    made.sequence().extend(PROMPT)
-    assert len(list(TASKS.iterdir())) == before + 1  # the first helper that this thread has
-    made.close()
+
+    def helpers_of_a_new_thread() -> int:
+        made = backend("target.gguf", threads=2)
+        _ = made.row_test
+        time.sleep(0.5)  # a thread is joined a little before the system knows that it ended
+        before = len(list(TASKS.iterdir()))
+        made.sequence().extend(PROMPT)
+        after = len(list(TASKS.iterdir()))
+        made.close()
+        return after - before
+
+    assert aside(helpers_of_a_new_thread) == 1, "the first that it has"
 
 
 def test_rows_are_the_known_law(target: LlamaBackend) -> None:

@@ -129,7 +129,12 @@ def may_shorten(total: int, lacking: int, took_s: float, effort: Effort) -> bool
     """Whether it is worth finding out how short further answers may be: `lacking` samples are to come, and in a quick audit they
     would come too late at the pace of the `total` ones so far.
     """
-    return lacking > 0 and (effort is not Effort.QUICK or took_s * (total + lacking) > total * SECONDS[effort])
+    return lacking > 0 and (effort is not Effort.QUICK or lacking > more_in_time(total, took_s, SECONDS[effort]))
+
+
+def more_in_time(done: int, took_s: float, due_s: float) -> int:
+    """How many more samples come before `due_s`, at the pace of the `done` ones that took `took_s` seconds."""
+    return int(done * (due_s / took_s - 1))
 
 
 def may_be_short(done: int, probe: Probe) -> bool:
@@ -157,7 +162,7 @@ def next_batch(
     """
     least = total // 2 if total >= DOUBLING else total
     left_s = GRACE * SECONDS[effort] - took_s
-    in_time = int(total * (SECONDS[effort] / took_s - 1))
+    in_time = more_in_time(total, took_s, SECONDS[effort])
     if alone_s is not None and left_s > SPARE * lacking * alone_s:
         in_time = min(in_time, int(total * (left_s - SPARE * lacking * alone_s) / took_s))
     enough = math.ceil(SPARE * lacking)

@@ -15,7 +15,7 @@ from draftproof.checks.check import Check, Example, Terms
 from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR
+from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, more_in_time
 from draftproof.checks.sampling.drawn import Drawn
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
@@ -102,7 +102,7 @@ def collect(probe: Probe) -> Evidence:
 
 def next_size(done: int, took_s: float, due_s: float) -> int:
     """After `done` answers in `took_s` seconds: as many again, or as many as still come in time; 0 where those are hardly any."""
-    in_time = int(done * (due_s / took_s - 1))
+    in_time = more_in_time(done, took_s, due_s)
     return min(done, in_time) if in_time >= FEWEST else 0
 
 

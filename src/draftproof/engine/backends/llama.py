@@ -125,8 +125,10 @@ class LlamaBackend:
     @property
     def max_rows_together(self) -> int:
         """How many rows of several sequences are read in one call at most."""
-        kept = self.options.strict and self.max_rows_exact >= self.options.enough_rows
-        return self.max_rows_exact if kept else self.memory.batch
+        if not self.options.strict:
+            return self.memory.batch
+        exact = self.max_rows_exact
+        return exact if exact >= self.options.enough_rows else self.memory.batch
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)
