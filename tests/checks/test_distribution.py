@@ -148,9 +148,10 @@ def test_a_pass_needs_the_bound_that_is_asked_for_and_tells_it() -> None:
     assert judgement.measured["seeds replayed: later"] == "300 of 300"
     assert len(judgement.statements) == 2
     assert judged(sound(), target_tv=bound).verdict is Verdict.PASS
-    short = judged(sound(), target_tv=bound * (1 - 1e-9))
+    short = judged(replace(sound(), answer_s=0.5), target_tv=bound * (1 - 1e-9))
     assert short.verdict is Verdict.INCONCLUSIVE
-    assert short.more == 1
+    assert (short.more, short.more_s) == (1, 0)
+    assert (judgement.more, judgement.more_s) == (0, 0)
 
 
 def test_how_many_more_it_takes_falls_with_n_by_seeds_and_with_its_root_by_counts() -> None:
@@ -175,7 +176,9 @@ def test_the_samples_that_are_asked_for_are_of_the_first_condition_where_counts_
         judgement = judged(some, target_tv=bound / 2)
         lacking = n * (2 if coupling else 4) - n
         assert judgement.missing == f"about {lacking:,} more {unit} ({option(samples + lacking)})"
-        assert judgement.more == math.ceil(lacking * 800 / n)
+        assert judgement.more == math.ceil(lacking * samples / n)
+        timed = judged(replace(some, answer_s=0.5), target_tv=bound / 2)
+        assert timed.more_s == (0 if coupling else 0.5 * timed.more), "the pace is the first condition's"
 
 
 def test_the_error_of_a_bound_is_shared_between_the_two_kinds() -> None:

@@ -56,10 +56,10 @@ def test_what_the_bound_lacks_is_drawn_though_the_time_is_up_where_that_is_littl
 def test_above_quick_effort_time_is_kept_for_what_the_bound_lacks_as_long_as_it_can_be_had() -> None:
     """150 seconds, 200 with grace, and 3,600 answers of the first condition to come."""
 
-    def batch(total: int, took_s: float, alone_s: float | None) -> Batch:
+    def batch(total: int, took_s: float, alone_s: float) -> Batch:
         return next_batch(total, 3600, took_s, Effort.STANDARD, coupled=False, alone_s=alone_s)
 
-    assert batch(64, 20, None) == Batch(416)
+    assert batch(64, 20, 0) == Batch(416)
     assert batch(64, 20, 0.025) == Batch(244), "76.5 of 180 seconds are left"
     assert batch(64, 20, 0.005) == Batch(416)
     assert batch(64, 20, 0.05) == Batch(416), "it cannot be had"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ import pytest
 from tests.fakes import FACTS, FakeProbe
 
 from draftproof.checks.drafting import Drafting
-from draftproof.checks.sampling.streams import ALONE, TRIAL, Collector, Condition, fewest_tokens
+from draftproof.checks.sampling.streams import ALONE, TRIAL, Collector, Condition, Shortest, shortest
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.sampling import NEUTRAL
 
@@ -82,8 +83,31 @@ def test_nobody_is_asked_again_who_counts_or_has_no_such_requests(probe: Countin
 def test_a_server_that_counts_no_drafts_gives_whole_answers_unless_it_does_not_speculate(
     probe: Counting, state: Drafting, tokens: int
 ) -> None:
-    assert fewest_tokens(probe, Ask("The cat", 6), state) == tokens
-    assert fewest_tokens(probe, Ask("The cat", 1), state) == 1, "never more than now"
+    assert shortest(probe, Ask("The cat", 6), state) == Shortest(tokens), "no trial tells how long one takes"
+    assert shortest(probe, Ask("The cat", 1), state) == Shortest(1), "never more than now"
+
+
+def test_an_answer_that_was_shortened_does_not_tell_how_long_a_whole_one_takes(
+    probe: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr("draftproof.checks.sampling.streams.time.monotonic", lambda: float(next(seconds)))
+    collector = collected(replace(probe, several=True), 16)
+    assert collector.answer_s == 1 / 16
+    collector.shorten(3)
+    collector.more(replace(probe, several=True), 32)
+    assert collector.answer_s == 1 / 16
+
+
+def test_how_long_a_short_answer_takes_is_seen_in_the_trial_else_by_its_tokens(
+    probe: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr("draftproof.checks.sampling.streams.time.monotonic", lambda: float(next(seconds)))
+    counting = replace(probe, several=True)
+    assert collected(counting, 16).shortest(counting, Drafting.SEEN) == Shortest(3, 1 / TRIAL)
+    collector = Collector(CONDITION, samples=[(1, 2)] * 10, took_s=40.0)
+    assert collector.shortest(counting, Drafting.OFF) == Shortest(2, 4.0)
 
 
 def test_each_answer_of_a_trial_must_have_drafts(probe: Counting) -> None:
@@ -93,6 +117,6 @@ def test_each_answer_of_a_trial_must_have_drafts(probe: Counting) -> None:
             return replace(answer, drafted=0) if ask.max_tokens == 3 and ask.seed == TRIAL - 1 else answer
 
     counting = replace(probe, several=True)
-    assert fewest_tokens(counting, Ask("The cat", 6), Drafting.SEEN) == 3
+    assert shortest(counting, Ask("The cat", 6), Drafting.SEEN).tokens == 3
     sometimes = Sometimes(lambda: None, probe.facts, several=True)
-    assert fewest_tokens(sometimes, Ask("The cat", 6), Drafting.SEEN) == 4
+    assert shortest(sometimes, Ask("The cat", 6), Drafting.SEEN).tokens == 4

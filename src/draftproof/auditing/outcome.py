@@ -57,7 +57,9 @@ class Outcome:
 
     @property
     def more_s(self) -> float | None:
-        """About how many seconds `Judgement.more` further samples take, at the pace of those that came."""
+        """About how many seconds `Judgement.more` further samples take: as measured, else at the pace of those that came."""
+        if self.judgement.more_s:
+            return self.judgement.more_s
         came = self.judgement.measured.get("samples")
         if not self.judgement.more or not isinstance(came, int) or not came or not self.requests:
             return None

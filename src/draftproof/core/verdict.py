@@ -87,6 +87,8 @@ class Judgement:
     """For an inconclusive verdict: what it would need to decide (samples, a capability, drafting)."""
     more: int = 0
     """About how many samples more that is, where it is samples."""
+    more_s: float = 0.0
+    """About how many seconds these take, where that was measured."""
     caution: str = ""
     """For a pass: what its claim does not promise, in words that follow "passed"."""
 

@@ -22,9 +22,10 @@ from draftproof.checks.sampling.collecting import (
     SPARE,
     TARGET,
     may_be_short,
+    more_in_time,
 )
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
-from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream, drafting_in, fewest_tokens
+from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, UNSEEDED, Stream, drafting_in, shortest
 from draftproof.checks.self_report.speculation_switch import working
 from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
@@ -103,11 +104,11 @@ def collect(probe: Probe) -> Evidence:
             return so_far
         took_s = time.monotonic() - began
         beyond = done >= ENOUGH[probe.effort] and not probe.samples
-        if beyond and took_s * (done + size) / done > SECONDS[probe.effort]:
+        if beyond and size > more_in_time(done, took_s, SECONDS[probe.effort]):
             return replace(so_far, ended_s=took_s)
         by_seeds = coupled(so_far)
         if not by_seeds and not so_far.shortened_to and may_be_short(done, probe):
-            tokens = fewest_tokens(probe, on.ask, drafting_in(reports, [with_draft]))
+            tokens = shortest(probe, on.ask, drafting_in(reports, [with_draft])).tokens
             on.ask = replace(on.ask, max_tokens=tokens)
             so_far = replace(so_far, shortened_to=tokens)
         done += size

@@ -13,7 +13,7 @@ from draftproof.checks.drafting import Reports
 from draftproof.checks.prompts import is_small
 from draftproof.checks.sampling.assessment import SUSPECT, Assessment, assess
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
-from draftproof.checks.sampling.streams import Collector, Stream, conditions, context, drafting_in
+from draftproof.checks.sampling.streams import Collector, Shortest, Stream, conditions, context, drafting_in
 from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Prompt, Scalar
@@ -54,7 +54,7 @@ class Evidence:
     `known` names the countable model ("" = none: then `rows` are the one-token oracle's, per stream and prefix). `coupling` names
     the generator whose draws can be replayed. `noise`: RMS error of the laws' log-probabilities in nats. `ended_s`: after so many
     seconds the effort's time was up and sampling ended (0: it ended for another reason). `shortened_to`: how many tokens per answer
-    the first condition had in the end (0: as many as all along).
+    the first condition had in the end (0: as many as all along). `answer_s`: seconds that a whole one takes (0: not measured).
     """
 
     reports: Reports
@@ -66,6 +66,7 @@ class Evidence:
     rows: tuple[PrefixRow, ...] = ()
     ended_s: float = 0.0
     shortened_to: int = 0
+    answer_s: float = 0.0
 
 
 def assessed(evidence: Evidence) -> Assessment:
@@ -77,16 +78,17 @@ def assessed(evidence: Evidence) -> Assessment:
 def collect(probe: Probe) -> Evidence:
     """Samples in growing batches, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
+    short = collectors[0]
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     streams: list[Stream] = []
-    began, total, noise, ended_s, fewest = time.monotonic(), 0, 0.0, 0.0, 0
+    began, total, noise, ended_s, shortest = time.monotonic(), 0, 0.0, 0.0, Shortest(0)
     batch = Batch(FIRST_BATCH if probe.samples is None else probe.samples)
     for number in itertools.count():
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
-        if fewest and not replayed and (batch.first_only or may_be_short(total, probe)):
-            collectors[0].shorten(fewest)
+        if shortest.tokens and not replayed and (batch.first_only or may_be_short(total, probe)):
+            short.shorten(shortest.tokens)
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
         for collector in collectors:
@@ -104,11 +106,10 @@ def collect(probe: Probe) -> Evidence:
             break
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
-        if not fewest and may_shorten(total, lacking, took_s, probe.effort):
-            fewest = collectors[0].fewest_tokens(probe, drafting_in(probe.facts.self_reports, streams))
-        alone_s = collectors[0].token_s * fewest if fewest else None
+        if not shortest.tokens and may_shorten(total, lacking, took_s, probe.effort):
+            shortest = short.shortest(probe, drafting_in(probe.facts.self_reports, streams))
         coupled = assessment.coupling.holds
-        batch = next_batch(total, lacking, took_s, probe.effort, coupled=coupled, alone_s=alone_s)
+        batch = next_batch(total, lacking, took_s, probe.effort, coupled=coupled, alone_s=shortest.answer_s)
         if not batch.size:
             ended_s = took_s
             break
@@ -121,7 +122,8 @@ def collect(probe: Probe) -> Evidence:
         tuple(streams),
         tuple(rows),
         ended_s,
-        collectors[0].shortened_to,
+        short.shortened_to,
+        short.answer_s,
     )
 
 
@@ -151,19 +153,19 @@ class Batch:
 
 
 def next_batch(
-    total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool, alone_s: float | None = None
+    total: int, lacking: int, took_s: float, effort: Effort, *, coupled: bool, alone_s: float = 0.0
 ) -> Batch:
     """After `total` samples in `took_s` seconds: by their number alone as long as the effort's time allows, above `quick` no more
     than the bound by counts lacks.
 
     When it does not, what the bound by counts still lacks (`lacking` samples of the first condition, 0: not known), if
     that takes little longer; else none. alone_s: seconds that a further answer of the first condition takes, for which time is
-    then kept (None: as long as all did, with their laws).
+    then kept (0: as long as all did, with their laws).
     """
     least = total // 2 if total >= DOUBLING else total
     left_s = GRACE * SECONDS[effort] - took_s
     in_time = more_in_time(total, took_s, SECONDS[effort])
-    if alone_s is not None and left_s > SPARE * lacking * alone_s:
+    if alone_s and left_s > SPARE * lacking * alone_s:
         in_time = min(in_time, int(total * (left_s - SPARE * lacking * alone_s) / took_s))
     enough = math.ceil(SPARE * lacking)
     if in_time >= least:

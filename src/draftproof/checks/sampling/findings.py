@@ -117,15 +117,16 @@ class Findings:
         if stop:
             return self._judgement(Verdict.INCONCLUSIVE, stop, missing="prompts that draft")
         if bound.tv > target:
-            unit = "tokens" if bound.kind == "seeds" else "samples of the first condition"
+            by_counts = bound.kind == "counts"
+            unit = "samples of the first condition" if by_counts else "tokens"
             text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
             text += self._out_of_time()
             missing = bound.missing(target)
-            more = math.ceil(missing * self.samples / bound.n)
-            drawn = len(self.evidence.streams[0].samples) if bound.kind == "counts" else self.samples
-            enough = drawn * (bound.n + missing) / bound.n
-            said = f"about {missing:,} more {unit} ({option(enough)})"
-            return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
+            drawn = len(self.evidence.streams[0].samples) if by_counts else self.samples
+            more = math.ceil(missing * drawn / bound.n)
+            said = f"about {missing:,} more {unit} ({option(drawn + more)})"
+            more_s = more * self.evidence.answer_s if by_counts else 0.0
+            return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more, more_s=more_s)
         if bound.kind == "counts" and a.later.log_e >= SUSPECT:
             text = f"suspicious: an e-value of exp({a.later.log_e:.1f}), too much for a pass, too little for a fault"
             text += self._out_of_time()
@@ -145,10 +146,12 @@ class Findings:
         ended_s = self.evidence.ended_s
         return f"; sampling ended after {ended_s:.0f} s, its time at this effort" if ended_s else ""
 
-    def _judgement(self, verdict: Verdict, text: str, code: str = "", missing: str = "", more: int = 0) -> Judgement:
+    def _judgement(
+        self, verdict: Verdict, text: str, code: str = "", missing: str = "", more: int = 0, more_s: float = 0.0
+    ) -> Judgement:
         findings = (Finding(code, text),) if code else ()
         tables = tuple(self._tables())
-        return Judgement(verdict, text, findings, self.statements, self.measured, tables, missing, more)
+        return Judgement(verdict, text, findings, self.statements, self.measured, tables, missing, more, more_s)
 
     def _tables(self) -> Iterator[Table]:
         """Counts of token 2 beside the law, after the three most frequent first tokens of the first condition."""

@@ -92,7 +92,7 @@ def conditions(probe: Probe) -> list[Condition]:
 
 @dataclass
 class Collector:
-    """Asks for more samples of one condition and keeps what came."""
+    """Asks for more samples of one condition and keeps what came. `answer_s`: seconds that a whole answer took, at last."""
 
     condition: Condition
     seeds: list[int] = field(default_factory=list)
@@ -104,6 +104,7 @@ class Collector:
     asked: int = 0
     batches: list[int] = field(default_factory=list)
     took_s: float = 0.0
+    answer_s: float = 0.0
     shortened_to: int = 0
 
     @property
@@ -128,7 +129,10 @@ class Collector:
                 self.accepted += answer.accepted or 0
                 if answer.drafted is None and answer.ask.seed is not None and len(uncounted) < ALONE:
                     uncounted.append(answer.ask)
-        self.took_s += time.monotonic() - began
+        took_s = time.monotonic() - began
+        self.took_s += took_s
+        if not self.shortened_to:
+            self.answer_s = took_s / n
         if not done and probe.facts.batch_seeds > 1:
             self._count_alone(probe, uncounted)
 
@@ -154,9 +158,10 @@ class Collector:
         """Seconds that a token of these answers took, several answers being in flight."""
         return self.took_s / max(1, sum(map(len, self.samples)))
 
-    def fewest_tokens(self, probe: Probe, state: Drafting) -> int:
-        """As `streams.fewest_tokens`."""
-        return fewest_tokens(probe, self._ask(probe, 1), state)
+    def shortest(self, probe: Probe, state: Drafting) -> Shortest:
+        """As `streams.shortest`; where no trial was made, an answer takes as long as so many tokens did."""
+        found = shortest(probe, self._ask(probe, 1), state)
+        return found if found.answer_s else replace(found, answer_s=found.tokens * self.token_s)
 
     def shorten(self, tokens: int) -> None:
         """Answers have so many tokens from here on. For a condition without a limit."""
@@ -201,20 +206,29 @@ def batch_ends(streams: Sequence[Stream]) -> Iterator[tuple[int, ...]]:
     yield tuple(len(s.samples) for s in streams)
 
 
-def fewest_tokens(probe: Probe, ask: Ask, state: Drafting) -> int:
-    """How many tokens an answer to `ask` must have at least, so that token 2 comes in it as it does now.
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """How many tokens an answer must have, and how many seconds one takes, several being in flight (0: not tried)."""
+
+    tokens: int
+    answer_s: float = 0.0
+
+
+def shortest(probe: Probe, ask: Ask, state: Drafting) -> Shortest:
+    """How short an answer to `ask` may be, so that token 2 comes in it as it does now.
 
     state: what the answers so far show. Where the server drafts, a trial of `TRIAL` answers, which are thrown away, must
-    have drafts in each; as many as now where no trial shows it.
+    have drafts in each; as many tokens as now where no trial shows it.
     """
     if state in (Drafting.OFF, Drafting.DECLINED):
-        return min(UNDRAFTED, ask.max_tokens)
+        return Shortest(min(UNDRAFTED, ask.max_tokens))
     for tokens in DRAFTED:
         trial = replace(ask, max_tokens=tokens, count=TRIAL, seed=probe.seeds(TRIAL)[0])
+        began = time.monotonic()
         answers = list(probe.ask_many([trial]))
         if answers and all(a.ok and a.drafted for a in answers):
-            return min(tokens, ask.max_tokens)
-    return ask.max_tokens
+            return Shortest(min(tokens, ask.max_tokens), (time.monotonic() - began) / len(answers))
+    return Shortest(ask.max_tokens)
 
 
 def drafting_in(reports: Reports, streams: Sequence[Stream]) -> Drafting:
