@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +31,12 @@ def test_without_a_key_nothing_is_told(locked: Client, headers: dict[str, str]) 
         assert answer.status_code == 401
         assert answer.json() == {"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}
     assert locked.post("/completion", json={"prompt": PROMPT}, headers=headers).status_code == 401
+
+
+def test_a_client_that_reads_no_answer_while_it_writes_learns_that_its_key_is_wrong(locked: Client) -> None:
+    request = urllib.request.Request(str(locked.base_url.join("/completion")), data=bytes(32 << 20))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(request, timeout=30)
 
 
 @pytest.mark.parametrize("headers", [{"Authorization": "Bearer two"}, {"X-Api-Key": "one"}], ids=str)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -176,6 +179,28 @@ def test_a_temperature_below_zero_is_zero_as_for_llama_server(plain: Client) -> 
 def test_a_body_that_is_too_large_is_refused(one_slot: Client) -> None:
     answer = one_slot.post("/completion", content=b'{"prompt":"' + 5000 * b"a" + b'"}')
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, 413)
+
+
+@pytest.mark.parametrize("body", [bytes(2**25), itertools.repeat(bytes(2**16), 2**9)], ids=["whole", "chunked"])
+def test_a_client_that_reads_no_answer_while_it_writes_learns_that_its_body_is_too_large(
+    one_slot: Client, body: bytes | Iterable[bytes]
+) -> None:
+    request = urllib.request.Request(str(one_slot.base_url.join("/completion")), data=body)
+    with pytest.raises(urllib.error.HTTPError, match="413"):
+        urllib.request.urlopen(request, timeout=30)
+
+
+def test_a_client_that_asks_before_it_sends_a_body_that_is_too_large_is_told_at_once(one_slot: Client) -> None:
+    with socket.create_connection((one_slot.base_url.host, one_slot.base_url.port or 80), timeout=30) as connection:
+        head = "Host: x\r\nExpect: 100-continue\r\nContent-Length: 5000"
+        connection.sendall(f"POST /completion HTTP/1.1\r\n{head}\r\n\r\n".encode())
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 413")
+
+
+def test_a_client_that_stops_sending_a_body_that_is_too_large_is_told_all_the_same(one_slot: Client) -> None:
+    with socket.create_connection((one_slot.base_url.host, one_slot.base_url.port or 80), timeout=30) as connection:
+        connection.sendall(b"POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" + bytes(100))
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 413")
 
 
 def test_a_prompt_that_does_not_fit_gets_llama_servers_error(plain: Client) -> None:

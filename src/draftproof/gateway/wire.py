@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from draftproof.server.errors import Refusal, too_large
-from draftproof.server.wire import JSON, to_json
+from draftproof.server.errors import Refusal
+from draftproof.server.wire import JSON, read_body, to_json
 
 MARK = "x-draftproof"
 """Header that says what the gateway did with an answer."""
@@ -51,23 +52,14 @@ class Incoming:
 
 async def read(scope: Scope, receive: Receive, limit_bytes: int) -> Incoming:
     """Raises Refusal for a body above the limit, ClientGone for a client that leaves before it has sent it all."""
-    headers = Headers(scope=scope)
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit_bytes:
-            raise too_large(limit_bytes)
-        parts.append(part)
-        more = message.get("more_body", False)
+    try:
+        body = await read_body(scope, receive, limit_bytes)
+    except ClientDisconnect as error:
+        raise ClientGone from error
     path = scope.get("raw_path") or scope["path"].encode()
     query = scope.get("query_string", b"")
     target = (path + b"?" + query if query else path).decode("latin-1")
-    return Incoming(scope["method"], scope["path"], target, headers, b"".join(parts))
+    return Incoming(scope["method"], scope["path"], target, Headers(scope=scope), body)
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]], *, changed: bool = False) -> HeaderList:

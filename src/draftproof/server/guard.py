@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from draftproof.server.errors import Refusal, unauthorised
-from draftproof.server.wire import answer
+from draftproof.server.wire import answer, drain
 
 PUBLIC = frozenset({"/", "/health", "/v1/health"})
 """Served without a key."""
@@ -37,6 +37,7 @@ class Guard:
         allowed = origin is not None and ("*" in self._origins or origin in self._origins)
         refused = self._refusal(scope, headers, foreign=not allowed and _is_foreign(origin, headers.get("host", "")))
         if refused is not None:
+            await drain(scope, receive)
             await answer(refused.body, refused.status)(scope, receive, send)
             return
         if origin is None or not allowed:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, NoReturn
 
-from starlette.requests import Request
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from draftproof.server.errors import Refusal, too_large
 
 JSON = "application/json; charset=utf-8"
+MOST_DRAINED_BYTES = 64 << 20
+SILENCE_S = 1.0
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -19,21 +24,52 @@ def _no_constant(name: str) -> NoReturn:
 
 async def read_json(request: Request, limit_bytes: int) -> Any:
     """The body, whatever its content type says. Raises Refusal for one that is too large or no JSON."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit_bytes:
-            raise too_large(limit_bytes)
-        parts.append(part)
+    body = await read_body(request.scope, request.receive, limit_bytes)
     try:
-        return json.loads(b"".join(parts).decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise Refusal(f"The body is not valid UTF-8 (byte {error.start}).") from error
     except RecursionError as error:
         raise Refusal("The body is not valid JSON: it is nested too deeply.") from error
     except ValueError as error:
         raise Refusal(f"The body is not valid JSON: {error}.") from error
+
+
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+    """Raises Refusal for a body above the limit, ClientDisconnect for a client that leaves before it has sent it all."""
+    said = Headers(scope=scope).get("content-length", "")
+    if said.isdecimal() and int(said) > limit_bytes:
+        await drain(scope, receive)
+        raise too_large(limit_bytes)
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        size, more = size + len(parts[-1]), message.get("more_body", False)
+        if size > limit_bytes:
+            if more:
+                await drain(scope, receive)
+            raise too_large(limit_bytes)
+    return b"".join(parts)
+
+
+async def drain(scope: Scope, receive: Receive) -> None:
+    """Reads the rest of a body that is refused: many a client reads no answer while it writes, and its connection would be reset.
+
+    Not of a client that waits to be told to send it, and no more than `MOST_DRAINED_BYTES`, nor longer than it comes at once.
+    """
+    left = MOST_DRAINED_BYTES
+    while left > 0 and "expect" not in Headers(scope=scope):
+        try:
+            message = await asyncio.wait_for(receive(), SILENCE_S)
+        except TimeoutError:
+            return
+        left -= len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return
 
 
 def to_json(value: Any) -> bytes:
