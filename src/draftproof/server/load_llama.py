@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model
 from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.shape import Constraint
 from draftproof.engine.slot import Models
-from draftproof.server.served import ENOUGH_ROWS, About, Served
+from draftproof.server.served import About, Served
 
 if TYPE_CHECKING:
     from draftproof.server.load import Files
@@ -31,6 +32,8 @@ _OUTPUTS = 64
 _ROWS_TESTED = 8
 _ROWS_OF_DRAFT_TESTED = 2
 """A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
+_MOST_COST = 1.05
+"""Company is read in batches that are exact where that takes no longer than so many times what one batch of all takes."""
 
 
 def load(files: Files, said: Callable[[str], None]) -> Served:
@@ -100,7 +103,7 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
         model,
         context,
         strict=strict,
-        enough_rows=1 if exact else ENOUGH_ROWS,
+        most_cost=math.inf if exact else _MOST_COST,
         exact_prompts=exact,
         test_rows=rows,
         test_longer=longer,

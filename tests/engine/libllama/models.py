@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -35,13 +36,13 @@ def model(name: str, **options: Any) -> Model:
 
 
 def backend(
-    name: str, *, heads: bool = False, strict: bool = True, enough_rows: int = 1, **context: Any
+    name: str, *, heads: bool = False, strict: bool = True, most_cost: float = math.inf, **context: Any
 ) -> LlamaBackend:
     options = LlamaOptions(
         ModelOptions(heads=heads),
         exact(**{"outputs": 64, **context}),
         strict=strict,
-        enough_rows=enough_rows,
+        most_cost=most_cost,
         test_rows=4,
         hidden=heads,
     )

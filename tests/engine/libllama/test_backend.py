@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from draftproof.engine.generate import Job, generate
 from draftproof.engine.libllama import Context
 from draftproof.engine.libllama.errors import Closed, DecodeFailed, ModelRejected
 from draftproof.engine.libllama.openmp import aside
+from draftproof.engine.libllama.rows import RowTest
 from draftproof.engine.verify import greedy
 
 pytestmark = pytest.mark.real
@@ -135,15 +137,24 @@ def test_sequences_fed_together_give_what_each_gives_alone(target: LlamaBackend)
         target.extend([Feed(sequences[0], (1,)), Feed(sequences[0], (2,))])
 
 
-@pytest.mark.parametrize(("enough_rows", "calls"), [(1, 3), (4, 1)])
-def test_company_is_not_read_one_by_one_where_too_few_rows_are_exact(enough_rows: int, calls: int) -> None:
-    made = backend("target.gguf", sequences=3, threads=2, tokens=512, enough_rows=enough_rows)
+@pytest.mark.parametrize(("most_cost", "calls"), [(math.inf, 3), (3.1, 3), (2.9, 1)])
+def test_company_is_read_in_exact_batches_only_where_that_costs_little(most_cost: float, calls: int) -> None:
+    made = backend("target.gguf", sequences=3, threads=2, tokens=512, most_cost=most_cost)
     assert made.max_rows_exact == 1
+    made._row_test = RowTest(1, (1.0, 1.0, 1.0, 0.5))
     sequences = [made.sequence() for _ in range(3)]
     with patch.object(made.memory, "decode", wraps=made.memory.decode) as decode:
         made.extend([Feed(s, (1,)) for s in sequences])
     assert decode.call_count == calls
     made.close()
+
+
+def test_what_exact_batches_cost_is_seen_in_the_company_for_which_they_cost_most() -> None:
+    """Times of Gemma-3-270m, in ms."""
+    test = RowTest(7, (12.4, 45.2, 74.4, 60.7, 86.6, 70.4, 100.6, 68.1))
+    assert test.cost_of_exactness(7) == 1
+    assert test.cost_of_exactness(8) == test.cost_of_exactness(40) == (100.6 + 12.4) / 68.1
+    assert RowTest(1, (2.0, 3.0, 4.0, 8.0)).cost_of_exactness(4) == 6 / 4
 
 
 def test_rows_are_exact_beside_several_threads_where_one_reads_a_token_alone() -> None:

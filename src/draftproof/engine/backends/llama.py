@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import abc
 from dataclasses import dataclass, field, replace
@@ -35,17 +36,16 @@ class LlamaOptions:
 
     context.batch is the size at whose multiples prompts are cut, context.outputs the most rows of logits of one call.
     strict: sequences are read in one call only up to the number of rows that was measured to give the numbers of single
-    rows; where that is less than `enough_rows`, as many as there are, for to read them one by one takes that many times as
-    long. exact_prompts: prompts too are read in parts no larger than that, so that how they are cut or kept changes no
-    number; long ones take up to twice the time. test_rows: up to how many rows that is measured; test_longer: and these
-    sizes, where all up to there are exact. hidden: also keep the hidden rows that a prediction head drafts from (see
-    `LlamaHead`).
+    rows; where a row of each would then take more than `most_cost` times as long, in one call all the same. exact_prompts:
+    prompts too are read in parts no larger than that, so that how they are cut or kept changes no number; long ones take up to
+    twice the time. test_rows: up to how many rows that is measured; test_longer: and these sizes, where all up to there are
+    exact. hidden: also keep the hidden rows that a prediction head drafts from (see `LlamaHead`).
     """
 
     model: ModelOptions = field(default_factory=ModelOptions)
     context: ContextOptions = field(default_factory=lambda: ContextOptions(outputs=64))
     strict: bool = True
-    enough_rows: int = 1
+    most_cost: float = math.inf
     exact_prompts: bool = False
     test_rows: int = 8
     test_longer: tuple[int, ...] = LONGER_TESTED
@@ -127,8 +127,8 @@ class LlamaBackend:
         """How many rows of several sequences are read in one call at most."""
         if not self.options.strict:
             return self.memory.batch
-        exact = self.max_rows_exact
-        return exact if exact >= self.options.enough_rows else self.memory.batch
+        cost = self.row_test.cost_of_exactness(self.options.context.sequences)
+        return self.max_rows_exact if cost <= self.options.most_cost else self.memory.batch
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)
