@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from draftproof.launch.llama_wheel import LlamaWheel, Option
 
 TOKENS = 128
-SLOTS = 8
+SLOTS = (2, 4, 8)
 ORDINARY = (
     "The harbour was quiet that morning, and the captain",
     "In the second year of the drought the farmers of the valley",
@@ -234,20 +234,22 @@ def first_token(side: Side, i: int) -> Spent:
 
 
 def many_slots(model: Path, rounds: int, threads: int) -> None:
-    """Eight answers at once."""
+    """As many answers at once as there are slots."""
 
-    def batch(side: Side) -> Spent:
+    def batch(side: Side, slots: int) -> Spent:
         before = side.spent()
-        with ThreadPoolExecutor(SLOTS) as pool:
-            answers = list(pool.map(lambda i: side.ask(ORDINARY[i % 4], seed=i, **PLAIN), range(SLOTS)))
+        with ThreadPoolExecutor(slots) as pool:
+            answers = list(pool.map(lambda i: side.ask(ORDINARY[i % 4], seed=i, **PLAIN), range(slots)))
         tokens: int = sum(answer["tokens_predicted"] for answer in answers)
         return side.spent().since(before).per_token_ms(tokens)
 
-    with (
-        Theirs(model, threads=threads, slots=SLOTS) as theirs,
-        Ours("-m", str(model), "-np", str(SLOTS), threads=threads) as ours,
-    ):
-        speed_row("eight slots", ">= 0.95", [(batch(theirs), batch(ours)) for _ in range(rounds)])
+    for slots in SLOTS:
+        with (
+            Theirs(model, threads=threads, slots=slots) as theirs,
+            Ours("-m", str(model), "-np", str(slots), threads=threads) as ours,
+        ):
+            pairs = [(batch(theirs, slots), batch(ours, slots)) for _ in range(rounds)]
+        speed_row(f"{slots} slots", ">= 0.95", pairs)
 
 
 def start_up(model: Path, rounds: int, threads: int) -> None:

@@ -149,14 +149,6 @@ def test_company_is_read_in_exact_batches_only_where_that_costs_little(most_cost
     made.close()
 
 
-def test_what_exact_batches_cost_is_seen_in_the_company_for_which_they_cost_most() -> None:
-    """Times of Gemma-3-270m, in ms."""
-    test = RowTest(7, (12.4, 45.2, 74.4, 60.7, 86.6, 70.4, 100.6, 68.1))
-    assert test.cost_of_exactness(7) == 1
-    assert test.cost_of_exactness(8) == test.cost_of_exactness(40) == (100.6 + 12.4) / 68.1
-    assert RowTest(1, (2.0, 3.0, 4.0, 8.0)).cost_of_exactness(4) == 6 / 4
-
-
 def test_rows_are_exact_beside_several_threads_where_one_reads_a_token_alone() -> None:
     alone, several, shared = (
         backend("target.gguf", tokens=512, threads=threads, token_threads=token_threads)

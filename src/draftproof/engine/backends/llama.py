@@ -13,7 +13,7 @@ import numpy as np
 
 from draftproof.core.errors import UsageError
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
-from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
+from draftproof.engine.backends.llama_batches import Piece, cost_of_limit, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.follower import Hidden, Tap
@@ -89,6 +89,7 @@ class LlamaBackend:
         self.vocab = self.model.vocab.size
         self.context = self.memory.tokens
         self._row_test: RowTest | None = None
+        self._together = 0
         self._testing = threading.Lock()
         self._tested: Context | None = None
         self._chunk = self.memory.batch
@@ -127,8 +128,11 @@ class LlamaBackend:
         """How many rows of several sequences are read in one call at most."""
         if not self.options.strict:
             return self.memory.batch
-        cost = self.row_test.cost_of_exactness(self.options.context.sequences)
-        return self.max_rows_exact if cost <= self.options.most_cost else self.memory.batch
+        if self._together == 0:
+            exact, seconds = self.max_rows_exact, self.row_test.seconds
+            cost = cost_of_limit(exact, self.options.context.sequences, seconds)
+            self._together = exact if cost <= self.options.most_cost else self.memory.batch
+        return self._together
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)
@@ -232,7 +236,9 @@ class LlamaBackend:
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
-        calls = group(pieces, self.max_rows_together, self.memory.outputs, unequal=self.options.context.unified)
+        most, outputs = self.max_rows_together, self.memory.outputs
+        seconds = self.row_test.seconds if self.options.strict else ()
+        calls = group(pieces, most, outputs, unequal=self.options.context.unified, seconds=seconds)
         found: list[list[Rows]] = [[] for _ in range(feeds)]
         for call in calls:
             logits = self._read(call)

@@ -7,11 +7,18 @@ only batches with equally many rows for each sequence are put together: libllama
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
+Seconds = tuple[float, ...]
+"""seconds[n - 1]: what a call of n rows takes."""
 MOST_JOINED = 16
 """A piece with more rows gains nothing from company: its own rows keep the processor busy."""
+MUCH_LESS = 0.9
+"""Single rows become dearer faster than batches do as texts grow: what is gained by them at the start is partly lost later."""
 
 
 class Piece(NamedTuple):
@@ -63,11 +70,13 @@ def cut_to_sizes(piece: Piece, fits: Callable[[int], int]) -> list[Piece]:
     return parts
 
 
-def group(pieces: Iterable[Piece], most_rows: int, outputs: int, *, unequal: bool) -> list[list[Piece]]:
+def group(
+    pieces: Iterable[Piece], most_rows: int, outputs: int, *, unequal: bool, seconds: Seconds = ()
+) -> list[list[Piece]]:
     """Calls, in the order to make them; the pieces of a sequence stay in order, and each is in a call of its own.
 
     Short pieces are put together: those of equal length only (any, if `unequal`), at most `most_rows` rows and `outputs`
-    rows with logits in all. The sequences of a call ascend.
+    rows with logits in all, and fewer where that is known to take less time. The sequences of a call ascend.
     """
     alone: list[list[Piece]] = []
     joinable: dict[int, list[Piece]] = {}
@@ -77,21 +86,74 @@ def group(pieces: Iterable[Piece], most_rows: int, outputs: int, *, unequal: boo
             joinable.setdefault(0 if unequal else len(piece.tokens), []).append(piece)
         else:
             alone.append([piece])
-    joined = [call for same in joinable.values() for call in _fill(same, most_rows, outputs)]
-    return alone + joined
+    for same in joinable.values():
+        same.sort(key=lambda piece: piece.sequence)
+        sizes = tuple((len(piece.tokens), piece.rows) for piece in same)
+        rest = iter(same)
+        alone += [list(islice(rest, n)) for n in divided(sizes, most_rows, outputs, seconds)]
+    return alone
 
 
-def _fill(pieces: list[Piece], most_rows: int, outputs: int) -> list[list[Piece]]:
-    calls: list[list[Piece]] = []
+@lru_cache(maxsize=1024)
+def divided(sizes: tuple[tuple[int, int], ...], most_rows: int, outputs: int, seconds: Seconds) -> tuple[int, ...]:
+    """How many of the pieces, in their order, each call takes. sizes: (tokens, rows with logits) of each piece.
+
+    As many as fit; or those calls of as many rows as were timed that take the least time, if that is much less.
+    """
+    full = _full(sizes, most_rows, outputs)
+    quick = _quickest(sizes, most_rows, outputs, seconds)
+    return quick if quick and _time(quick, sizes, seconds) <= MUCH_LESS * _time(full, sizes, seconds) else full
+
+
+def _full(sizes: Sequence[tuple[int, int]], most_rows: int, outputs: int) -> tuple[int, ...]:
+    calls: list[int] = []
     room = wanted = 0
-    for piece in sorted(pieces, key=lambda piece: piece.sequence):
-        if not calls or len(piece.tokens) > room or piece.rows > wanted:
-            calls.append([])
+    for tokens, rows in sizes:
+        if not calls or tokens > room or rows > wanted:
+            calls.append(0)
             room, wanted = most_rows, outputs
-        calls[-1].append(piece)
-        room -= len(piece.tokens)
-        wanted -= piece.rows
-    return calls
+        calls[-1] += 1
+        room -= tokens
+        wanted -= rows
+    return tuple(calls)
+
+
+def _quickest(
+    sizes: Sequence[tuple[int, int]], most_rows: int, outputs: int, seconds: Seconds
+) -> tuple[int, ...] | None:
+    """None where a piece alone has more rows than were timed."""
+    best: list[tuple[float, tuple[int, ...]] | None] = [(0.0, ())]
+    most_rows = min(most_rows, len(seconds))
+    for end in range(1, len(sizes) + 1):
+        ways = []
+        for start in range(end - 1, -1, -1):
+            tokens, rows = (sum(column) for column in zip(*sizes[start:end], strict=True))
+            if tokens > most_rows or rows > outputs:
+                break
+            if (before := best[start]) is not None:
+                ways.append((before[0] + seconds[tokens - 1], (*before[1], end - start)))
+        best.append(min(ways, default=None))
+    return None if best[-1] is None else best[-1][1]
+
+
+def _time(calls: Sequence[int], sizes: Sequence[tuple[int, int]], seconds: Seconds) -> float:
+    """More rows than were timed take as long each as those of the largest call that was."""
+    rest = iter(sizes)
+    rows = [sum(tokens for tokens, _ in islice(rest, n)) for n in calls]
+    known = len(seconds)
+    return math.fsum(seconds[n - 1] if n <= known else n * seconds[-1] / known for n in rows)
+
+
+def cost_of_limit(most_rows: int, pieces: int, seconds: Seconds) -> float:
+    """How many times as long up to so many pieces of one row take, at most, if no call has more than `most_rows`; of as many
+    pieces as rows were timed.
+    """
+    found = [1.0]
+    for n in range(1, min(pieces, len(seconds)) + 1):
+        rows = ((1, 1),) * n
+        limited, free = (_time(divided(rows, most, n, seconds), rows, seconds) for most in (most_rows, n))
+        found.append(limited / free)
+    return max(found)
 
 
 def same_start(a: Sequence[int], b: Sequence[int]) -> int:

@@ -38,19 +38,6 @@ class RowTest:
         """Every size of a batch that is known to be exact, ascending."""
         return (*range(1, self.exact + 1), *(n for n in self.longer if n > self.exact))
 
-    def cost_of_exactness(self, rows: int) -> float:
-        """How many times as long as one call up to `rows` rows take in calls that are exact, at most; >= 1.
-
-        What is not known of more rows than were timed is left out.
-        """
-        return max(
-            (self._in_parts(n) / self.seconds[n - 1] for n in range(1, min(rows, len(self.seconds)) + 1)), default=1.0
-        )
-
-    def _in_parts(self, rows: int) -> float:
-        calls, rest = divmod(rows, self.exact)
-        return calls * self.seconds[self.exact - 1] + (self.seconds[rest - 1] if rest else 0.0)
-
 
 def can_truncate(context: Context) -> bool:
     """Whether the memory forgets a last token when asked. Needs sequence 0 to be empty, and leaves it so."""
