@@ -9,6 +9,7 @@ from draftproof.gateway.asks import NATIVE, Wanted
 from draftproof.gateway.contexts import Unknown
 from draftproof.gateway.upstream import Upstream
 from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, events, marked
+from draftproof.server.wire import EVENT_STREAM
 
 _SEPARATOR = b"\n\n"
 
@@ -20,7 +21,7 @@ async def pass_on(upstream: Upstream, incoming: Incoming, out: Outgoing, mark: s
     """
     headers = incoming.forwarded(upstream.credentials)
     async with upstream.ask(incoming.method, incoming.target, headers, incoming.body) as response:
-        streamed = "text/event-stream" in response.headers.get("content-type", "")
+        streamed = EVENT_STREAM in response.headers.get("content-type", "")
         await out.start(
             response.status_code,
             [*end_to_end(response.headers.raw), *marked(f"{mark}; upstream={upstream.name}")],

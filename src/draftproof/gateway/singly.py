@@ -18,8 +18,8 @@ from draftproof.gateway.contexts import Entry, Ids, Place
 from draftproof.gateway.mending import Mender
 from draftproof.gateway.prompts import way_of
 from draftproof.gateway.retelling import Retold
-from draftproof.gateway.wire import DONE, EVENTS, Outgoing, event, marked
-from draftproof.server.wire import JSON, to_json
+from draftproof.gateway.wire import Outgoing, marked
+from draftproof.server.wire import DONE, EVENT_STREAM, JSON, event, to_json
 
 HOW = "made token by token: a request for one token is not speculated"
 _SAMPLERS = frozenset(
@@ -91,7 +91,7 @@ async def answer_singly(mender: Mender, out: Outgoing) -> bool:
         whole = whole if retold is None else retold.ending(whole)
         await out.whole(200, to_json(whole), [(b"content-type", JSON.encode()), *header])
         return True
-    head = [(b"content-type", EVENTS.encode()), *header]
+    head = [(b"content-type", EVENT_STREAM.encode()), *header]
     async with _ahead(mender, made, most) as parts:
         while (part := await parts.get()) is not None:
             if isinstance(part, Exception):

@@ -18,8 +18,8 @@ from draftproof.gateway.mending import Mender
 from draftproof.gateway.retelling import Retold, native
 from draftproof.gateway.scoring import Scorer, after
 from draftproof.gateway.whole import body_for, hide_ids
-from draftproof.gateway.wire import DONE, Incoming, Outgoing, data_of, end_to_end, event, events, marked
-from draftproof.server.wire import to_json
+from draftproof.gateway.wire import Incoming, Outgoing, data_of, end_to_end, events, marked
+from draftproof.server.wire import DONE, EVENT_STREAM, event, to_json
 
 _HELD = 256
 """Most events held: a client that reads slowly, or scores that lag, then slow the upstream down."""
@@ -51,7 +51,7 @@ async def answer_stream(mender: Mender, incoming: Incoming, out: Outgoing) -> No
     async with upstream.ask("POST", target, headers, body) as response:
         mark = marked(f"rescoring; upstream={upstream.name}")
         head = [*end_to_end(response.headers.raw, changed=True), *mark]
-        if "text/event-stream" not in response.headers.get("content-type", ""):
+        if EVENT_STREAM not in response.headers.get("content-type", ""):
             await out.whole(response.status_code, await response.aread(), head)
             return
         await out.start(response.status_code, head)

@@ -13,8 +13,8 @@ from draftproof.gateway.answers import Told, told
 from draftproof.gateway.asks import CHAT, GENERATE, NATIVE, Wanted
 from draftproof.gateway.mending import Mender
 from draftproof.gateway.upstream import Upstream
-from draftproof.gateway.wire import DONE, EVENTS, Incoming, Outgoing, end_to_end, event, marked, parsed
-from draftproof.server.wire import to_json
+from draftproof.gateway.wire import Incoming, Outgoing, end_to_end, marked, parsed
+from draftproof.server.wire import DONE, EVENT_STREAM, event, to_json
 
 
 def body_for(wanted: Wanted, upstream: Upstream) -> bytes:
@@ -52,7 +52,7 @@ async def answer_whole(mender: Mender, incoming: Incoming, out: Outgoing) -> Non
         await mender.begin(one)
     if wanted.stream and wanted.route != NATIVE:
         head = [(name, value) for name, value in head if name.lower() != b"content-type"]
-        await out.start(200, [*head, (b"content-type", EVENTS.encode()), *marked(mender.header())])
+        await out.start(200, [*head, (b"content-type", EVENT_STREAM.encode()), *marked(mender.header())])
         await (_tell_at_once if wanted.route == GENERATE else _tell)(mender, answer, answers, out)
         return
     for one in answers:

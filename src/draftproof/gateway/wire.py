@@ -14,11 +14,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from draftproof.server.errors import Refusal
-from draftproof.server.wire import JSON, read_body, to_json
+from draftproof.server.wire import EVENT_STREAM, JSON, event, read_body, to_json
 
 MARK = "x-draftproof"
 """Header that says what the gateway did with an answer."""
-EVENTS = "text/event-stream"
 EVENT_LIMIT = 64 << 20
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding")
@@ -79,7 +78,7 @@ class Outgoing:
 
     async def start(self, status: int, headers: HeaderList) -> None:
         self.started = True
-        self.events = any(n.lower() == b"content-type" and EVENTS.encode() in v for n, v in headers)
+        self.events = any(n.lower() == b"content-type" and EVENT_STREAM.encode() in v for n, v in headers)
         await self._write({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, part: bytes) -> None:
@@ -113,14 +112,6 @@ class Outgoing:
 
 def marked(mark: str) -> HeaderList:
     return [(MARK.encode(), mark.encode())] if mark else []
-
-
-def event(value: Any) -> bytes:
-    """One server-sent event as llama-server writes it."""
-    return b"data: " + to_json(value) + b"\n\n"
-
-
-DONE = b"data: [DONE]\n\n"
 
 
 async def events(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
