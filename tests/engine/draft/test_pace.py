@@ -9,6 +9,7 @@ from tests.engine.models import random_table
 
 from draftproof.core.coin import Coin, RngCoin
 from draftproof.core.speculation import NgramLookup
+from draftproof.engine.draft.asked import Asked
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.ngram_simple import NgramSimple
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, measure
@@ -208,3 +209,11 @@ def test_a_paced_drafter_is_asked_for_as_much_as_pays() -> None:
     assert paced.name == "a"
     resting = Paced(Scripted("a"), LengthPolicy(STEEP, 3))
     assert resting.propose([0], 9, RngCoin(1)) is NOTHING
+
+
+def test_a_drafter_whose_drafts_cannot_pay_is_not_even_rehearsed() -> None:
+    """Or an answer would say that there was nothing to look up."""
+    asked = Asked(NgramSimple(NgramLookup(size_n=3, size_m=48)), looks_up=True)
+    paced = Paced(asked, LengthPolicy(STEEP, 6, lambda n: n < 5), looks_up=True)
+    assert paced.propose([1, 2, 3, 4, 5, 6, 7] * 20, 6, RngCoin(1)).tokens == ()
+    assert (asked.was_asked, paced.longest_refused) == (False, 6)

@@ -95,7 +95,7 @@ class LengthPolicy:
         """
         n = min(self._n_max, len(context) // 2)
         before, said = context[: len(context) - n], tuple(context[len(context) - n :])
-        if n > _FIRST_TRIAL and drafter.propose(before, n, coin).tokens == said:
+        if n > _FIRST_TRIAL and self.can_pay(n) and drafter.propose(before, n, coin).tokens == said:
             self._whole, self._run = n // 4, n // 2
 
     def can_pay(self, longest: int) -> bool:
