@@ -78,20 +78,20 @@ def group(
     Short pieces are put together: those of equal length only (any, if `unequal`), at most `most_rows` rows and `outputs`
     rows with logits in all, and fewer where that is known to take less time. The sequences of a call ascend.
     """
-    alone: list[list[Piece]] = []
+    calls: list[list[Piece]] = []
     joinable: dict[int, list[Piece]] = {}
     last = {piece.feed: piece for piece in pieces}
     for piece in pieces:
         if piece is last[piece.feed] and len(piece.tokens) <= min(MOST_JOINED, most_rows):
             joinable.setdefault(0 if unequal else len(piece.tokens), []).append(piece)
         else:
-            alone.append([piece])
+            calls.append([piece])
     for same in joinable.values():
         same.sort(key=lambda piece: piece.sequence)
         sizes = tuple((len(piece.tokens), piece.rows) for piece in same)
         rest = iter(same)
-        alone += [list(islice(rest, n)) for n in divided(sizes, most_rows, outputs, seconds)]
-    return alone
+        calls += [list(islice(rest, n)) for n in divided(sizes, most_rows, outputs, seconds)]
+    return calls
 
 
 @lru_cache(maxsize=1024)
