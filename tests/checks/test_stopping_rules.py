@@ -60,7 +60,8 @@ def test_above_quick_effort_time_is_kept_for_what_the_bound_lacks_as_long_as_it_
         return next_batch(total, 3600, took_s, Effort.STANDARD, coupled=False, alone_s=alone_s)
 
     assert batch(64, 20, 0) == Batch(416)
-    assert batch(64, 20, 0.025) == Batch(244), "76.5 of 180 seconds are left"
+    assert batch(64, 20, 0.025) == Batch(144), "45 of 180 seconds are left"
+    assert batch(64, 20, 0.034) == Batch(4140, first_only=True), "none are"
     assert batch(64, 20, 0.005) == Batch(416)
     assert batch(64, 20, 0.05) == Batch(416), "it cannot be had"
     assert batch(320, 90, 0.025) == Batch(4140, first_only=True)
