@@ -14,7 +14,7 @@ from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.exact import Exact
 from draftproof.engine.draft.kind import Kind, Setup
 from draftproof.engine.draft.none import NoDrafter
-from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
+from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, alone
 from draftproof.engine.draft.several import FirstOf
 from draftproof.engine.verify import rule as rule_of
 from draftproof.engine.verify.rule import Rule
@@ -119,7 +119,12 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         drafters = [Exact(d, fits) for d in drafters]
     if asked.adaptive:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
-        paced = [Paced(d, p, looks_up=not c) for d, p, c in zip(drafters, policies, cost, strict=True)]
+        # what is drawn from a draft model depends on the draft's length, and a seed must give it in any company
+        companies = [alone if c and rule.draws_drafts else setup.company for c in cost]
+        paced = [
+            Paced(d, p, looks_up=not c, company=company)
+            for d, p, c, company in zip(drafters, policies, cost, companies, strict=True)
+        ]
         drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
     names = tuple(k.name for k in usable)

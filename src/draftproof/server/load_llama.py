@@ -122,7 +122,8 @@ def _seconds(target: LlamaBackend, head: LlamaFollower) -> float:
 def _costs(target: LlamaBackend, draft: LlamaBackend | None, of_head: float) -> Costs:
     """From the tests of rows, which are made when they are asked for."""
     test = target.row_test
-    return Costs(test.seconds, draft.row_test.seconds[0] if draft else 0.0, of_head, tuple(test.longer.items()))
+    of_draft = draft.row_test.seconds[0] if draft else 0.0
+    return Costs(test.seconds, of_draft, of_head, tuple(test.longer.items()), target.max_rows_together)
 
 
 def _cache_type(name: str) -> CacheType:

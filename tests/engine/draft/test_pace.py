@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -44,20 +45,48 @@ STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
 
 
 @settings(deadline=None)
-@given(st.sampled_from([DEAR, CHEAP, STEEP]), st.lists(st.integers(0, 9), min_size=1, max_size=400))
-def test_whatever_is_accepted_little_is_lost(costs: Costs, luck: list[int]) -> None:
+@given(
+    st.sampled_from([DEAR, CHEAP, STEEP]),
+    st.lists(st.integers(0, 9), min_size=1, max_size=400),
+    st.sampled_from([1, 4]),
+)
+def test_whatever_is_accepted_little_is_lost(alone: Costs, luck: list[int], company: int) -> None:
     """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails, longer after a long repetition."""
+    costs = replace(alone, together=8)
     policy, cost, tokens, run, longest_run = LengthPolicy(costs, 9), 0.0, 0, 0, 0
     pays = next(n for n in range(1, 10) if costs.of(n) < (n + 1) * costs.of(0))
+    plain = costs.of(0, company)
     for accepted in luck:
-        k = policy.choose(9)
-        policy.observe(k, min(k, accepted))
-        cost, tokens = cost + costs.of(k), tokens + min(k, accepted) + 1
+        k = policy.choose(9, 0, company)
+        policy.observe(k, min(k, accepted), 0, company)
+        cost, tokens = cost + costs.of(k, company), tokens + min(k, accepted) + 1
         allowed = costs.of(max(pays, 4)) - costs.of(0) + 0.3
         allowed += costs.of(min(longest_run, 9)) - costs.of(0) if longest_run >= 8 else 0.0
         run = 0 if accepted < k else run + k
         longest_run = max(run, longest_run)
-        assert cost - tokens * costs.of(0) <= 0.015 * cost + allowed
+        assert cost - tokens * plain <= 0.015 * cost + allowed
+
+
+def test_what_company_leaves_nothing_of_is_not_drafted() -> None:
+    """Two threads: eight answers together take half of the time of eight alone, and drafts of eight would take as much."""
+    costs = Costs((6.0, 12.0, 16.0, 16.0, 21.0, 21.0, 25.0, 24.0), together=512)
+    assert costs.of(0, 8) == 24 / 8
+
+    def slower(seen: int) -> float:
+        """What 300 tokens cost, of which a draft has two accepted, by what plain ones would; `seen`: the company that is told."""
+        policy, cost, tokens = LengthPolicy(costs, 7), 0.0, 0
+        while tokens < 300:
+            k = policy.choose(7, 0, seen)
+            policy.observe(k, min(k, 2), 0, seen)
+            cost, tokens = cost + costs.of(k, 8), tokens + min(k, 2) + 1
+        return cost / tokens / costs.of(0, 8)
+
+    assert slower(8) < 1.05
+    assert slower(1) > 1.15
+    assert replace(costs, together=2).of(0, 8) == 6, "two rows cost as much as two passes"
+    assert replace(costs, together=4).of(0, 8) == 16 / 4
+    assert costs.of(7, 8) == 24 + (16 + 16) - 24 + 3, "three answers before it and four after it have a pass each"
+    assert costs.of(7, 2) == 24, "the other one is read alone, as it was"
 
 
 def test_what_cannot_pay_is_never_tried() -> None:

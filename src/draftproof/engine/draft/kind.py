@@ -10,7 +10,7 @@ from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Sequence
 from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.ngram_pool import NgramPool
-from draftproof.engine.draft.pace import Costs
+from draftproof.engine.draft.pace import Costs, alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Setup:
     """All that a drafter may need. What belongs to the server (models, pool) is lent.
 
     `sequence` of the draft model, `head_sequence` of the prediction head and `eagle_sequence` of the EAGLE-3 draft hold prefixes
-    of the prompt. `drawn`: the rule accepts most when drafts are drawn from q and not the likeliest tokens.
+    of the prompt. `drawn`: the rule accepts most when drafts are drawn from q and not the likeliest tokens. `company`: how many
+    answers are being made.
     """
 
     target: Backend
@@ -32,6 +33,7 @@ class Setup:
     head_sequence: Sequence | None = None
     eagle: Backend | None = None
     eagle_sequence: Sequence | None = None
+    company: Callable[[], int] = alone
 
 
 @dataclass(frozen=True, slots=True)

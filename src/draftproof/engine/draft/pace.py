@@ -1,7 +1,8 @@
 """How many tokens to draft: as many as pay for their rows, and none where none do.
 
 The length is settled before anything is drawn, from what was accepted earlier in the same answer and from costs that were
-measured once. So it depends on no token of the draft, and a seeded request drafts alike every time.
+measured once. So it depends on no token of the draft, and a seeded request drafts alike every time; where its length cannot
+change what an answer says, it depends on how many others are made too.
 """
 
 from __future__ import annotations
@@ -33,31 +34,62 @@ class Costs:
 
     rows[n - 1] is the cost of n rows, which need not rise with n. more: (n, cost) for larger n, ascending; between two known
     numbers of rows the cost is on a line, and beyond the last it grows by the mean step. `draft` is for a draft model,
-    `head` for the prediction head, or the EAGLE-3 draft in its place. Raises ValueError when a cost is not positive.
+    `head` for the prediction head, or the EAGLE-3 draft in its place. `together`: the most rows of several answers that one
+    pass may have. Raises ValueError when a cost is not positive.
     """
 
     rows: tuple[float, ...] = (1.0,)
     draft: float = 0.0
     head: float = 0.0
     more: tuple[tuple[int, float], ...] = ()
+    together: int = 1
 
     def __post_init__(self) -> None:
         if not self.rows or min(self.rows) <= 0 or min(self.draft, self.head) < 0:
             raise ValueError(f"costs must be positive, not {self}")
 
-    def of(self, k: int) -> float:
-        """One step that drafts k tokens and verifies them."""
-        if k < len(self.rows):
-            return self.rows[k] + k * self.draft
+    def of(self, k: int, company: int = 1) -> float:
+        """One step that drafts k tokens and verifies them, where `company` answers are made, this one among them.
+
+        A step that drafts none shares its pass. A draft has another length than what is read beside it, so it has a pass of its
+        own, and what was one pass for all the others may become two, of the sequences before it and of those after it.
+        """
+        share = self._shared(company) / company
+        if not k:
+            return share
+        before, after = (company - 1) // 2, company // 2
+        parted = self._shared(before) + self._shared(after) + share - self._shared(company)
+        return self._of_rows(k + 1) + k * self.draft + max(parted, 0.0)
+
+    def _shared(self, answers: int) -> float:
+        """A row for each of so many answers, in as few passes as there may be or in one for each."""
+        joined = max(1, min(answers, self.together))
+        return answers * min(self.rows[0], self._of_rows(joined) / joined)
+
+    def _of_rows(self, n: int) -> float:
+        if n <= len(self.rows):
+            return self.rows[n - 1]
         before = (len(self.rows), self.rows[-1])
         for after in self.more:
-            if k < after[0]:
-                share = (k + 1 - before[0]) / (after[0] - before[0])
-                return before[1] + share * (after[1] - before[1]) + k * self.draft
+            if n <= after[0]:
+                share = (n - before[0]) / (after[0] - before[0])
+                return before[1] + share * (after[1] - before[1])
             before = after
-        n, cost = before
-        step = max(cost - self.rows[0], 0.0) / (n - 1) if n > 1 else 0.0
-        return cost + (k + 1 - n) * step + k * self.draft
+        known, cost = before
+        step = max(cost - self.rows[0], 0.0) / (known - 1) if known > 1 else 0.0
+        return cost + (n - known) * step
+
+
+class _Steps:
+    """costs[n]: of a step that drafts n tokens, in a company. `first_that_pays`: the least of `lengths` that may save something."""
+
+    def __init__(self, costs: Costs, company: int, n_max: int, lengths: Sequence[int]) -> None:
+        self.costs = [costs.of(n, company) for n in range(n_max + 1)]
+        self.first_that_pays = next((n for n in lengths if self.gain(n) > 0), n_max + 1)
+
+    def gain(self, n: int) -> float:
+        """What a draft of n tokens saves where all of it is accepted."""
+        return (n + 1) * self.costs[0] - self.costs[n]
 
 
 class LengthPolicy:
@@ -70,17 +102,18 @@ class LengthPolicy:
     next may be as long as all of them together and fail beyond that: a long repetition is worth it. So may the first one be
     half as long as what the prompt repeated of itself.
 
-    fits: which lengths may be chosen; None: all.
+    fits: which lengths may be chosen; None: all. Costs are those of the company in which a step is made: batches of many
+    answers use what a draft alone would leave idle.
     """
 
     def __init__(self, costs: Costs, n_max: int, fits: Callable[[int], bool] | None = None) -> None:
         self._costs = costs
         self._n_max = n_max
         self._lengths = [n for n in range(1, n_max + 1) if fits is None or fits(n)]
-        self._step_costs = [costs.of(n) for n in range(n_max + 1)]
+        self._alone = _Steps(costs, 1, n_max, self._lengths)
+        self._steps = {1: self._alone}
         self._drafted = [0.0] * n_max
         self._accepted = [0.0] * n_max
-        self._first_that_pays = next((n for n in self._lengths if self._gain(n) > 0), n_max + 1)
         self._allowed = self._allowance(min(_FIRST_TRIAL, n_max))
         self._lost = self._spent = 0.0
         self._whole = 0
@@ -100,16 +133,19 @@ class LengthPolicy:
 
     def can_pay(self, longest: int) -> bool:
         """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
-        return self._first_that_pays <= min(longest, self._n_max)
+        return self._alone.first_that_pays <= min(longest, self._n_max)
 
-    def _gain(self, n: int) -> float:
-        """What a draft of n tokens saves where all of it is accepted."""
-        return (n + 1) * self._costs.of(0) - self._costs.of(n)
+    def _in(self, company: int) -> _Steps:
+        if company not in self._steps:
+            self._steps[company] = _Steps(self._costs, company, self._n_max, self._lengths)
+        return self._steps[company]
 
     def _allowance(self, longest: int) -> float:
         """The cost of one failure, and what the first trial loses even where it is accepted whole."""
-        trial = max(range(1, longest + 1), key=lambda n: (n + 1) / self._costs.of(n), default=0)
-        return self._costs.of(max(self._first_that_pays, trial)) - self._costs.of(0) + max(0.0, -self._gain(trial))
+        alone = self._alone
+        trial = max(range(1, longest + 1), key=lambda n: (n + 1) / alone.costs[n], default=0)
+        failure = self._costs.of(max(alone.first_that_pays, trial)) - alone.costs[0]
+        return failure + max(0.0, -alone.gain(trial))
 
     def expected(self, k: int) -> list[float]:
         """[n]: the tokens that a step with n drafted ones is expected to emit, 1 + a1 + a1 a2 + ..; for n = 0 .. k."""
@@ -122,15 +158,15 @@ class LengthPolicy:
             found.append(total)
         return found
 
-    def choose(self, k: int, behind: int = 0) -> int:
+    def choose(self, k: int, behind: int = 0, company: int = 1) -> int:
         """The number of tokens to draft now, at most k; 0 rests.
 
-        behind: how many tokens the drafter has to read first.
+        behind: how many tokens the drafter has to read first. company: how many answers are being made, this one among them.
         """
-        k = min(k, self._n_max)
-        if k < self._first_that_pays:
+        k, steps = min(k, self._n_max), self._in(company)
+        if k < steps.first_that_pays:
             return 0
-        costs, catching_up = self._step_costs, behind * self._costs.draft
+        costs, catching_up = steps.costs, behind * self._costs.draft
         room = self._allowed + _SHARE * self._spent - self._lost + costs[0] - catching_up
         affordable = [n for n in self._lengths if n <= k and (costs[n] <= room or _LONG_RUN <= self._run >= n)]
         expected = self.expected(k)
@@ -141,28 +177,40 @@ class LengthPolicy:
         tried = [n for n in affordable if n <= longest]
         return max(best, max(tried, key=lambda n: (n + 1) / costs[n], default=0))
 
-    def observe(self, drafted: int, accepted: int, behind: int = 0) -> None:
+    def observe(self, drafted: int, accepted: int, behind: int = 0, company: int = 1) -> None:
         """Of `drafted` tokens the first `accepted` were emitted; the one after them was judged and refused."""
         for i in range(min(drafted, self._n_max)):
             self._drafted[i] = _MEMORY * self._drafted[i] + (i <= accepted)
             self._accepted[i] = _MEMORY * self._accepted[i] + (i < accepted)
-        cost = self._costs.of(drafted) + (behind * self._costs.draft if drafted else 0.0)
+        cost = self._costs.of(drafted, company) + (behind * self._costs.draft if drafted else 0.0)
         self._spent += cost
-        self._lost += cost - (accepted + 1) * self._step_costs[0]
+        self._lost += cost - (accepted + 1) * self._in(company).costs[0]
         self._lost = max(self._lost, -_CREDIT * self._allowed)
         if drafted:
             self._whole = drafted if accepted == drafted else 0
             self._run = self._run + drafted if self._whole else 0
 
 
-class Paced:
-    """A drafter whose drafts are as long as its policy says. `looks_up`: a draft costs nothing, so the first is rehearsed."""
+def alone() -> int:
+    """The company of an answer that is made alone."""
+    return 1
 
-    def __init__(self, drafter: Drafter, policy: LengthPolicy, *, looks_up: bool = False) -> None:
+
+class Paced:
+    """A drafter whose drafts are as long as its policy says. `looks_up`: a draft costs nothing, so the first is rehearsed.
+
+    company: how many answers are being made, this one among them.
+    """
+
+    def __init__(
+        self, drafter: Drafter, policy: LengthPolicy, *, looks_up: bool = False, company: Callable[[], int] = alone
+    ) -> None:
         self.name = drafter.name
         self._drafter = drafter
         self._policy = policy
         self._rehearses = looks_up
+        self._count = company
+        self._company = 1
         self._known = 0
         self._behind = 0
         self.longest_refused = 0
@@ -175,14 +223,15 @@ class Paced:
         # the prompt is not counted: a slot may hold it
         self._known = self._known or len(context)
         self._behind = len(context) - self._known
-        chosen = self._policy.choose(k, self._behind)
+        self._company = self._count()
+        chosen = self._policy.choose(k, self._behind, self._company)
         if not chosen:
             self.longest_refused = max(self.longest_refused, k)
             return NOTHING
         return self._drafter.propose(context, chosen, coin)
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
-        self._policy.observe(len(draft.tokens), accepted, self._behind)
+        self._policy.observe(len(draft.tokens), accepted, self._behind, self._company)
         if draft.tokens:
             self._known = len(context)
         self._drafter.observe(context, draft, accepted)
