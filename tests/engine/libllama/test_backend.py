@@ -55,17 +55,17 @@ def test_what_it_says_of_itself_was_measured(target: LlamaBackend, recurrent: Ll
 def test_what_is_measured_leaves_no_threads_behind() -> None:
     """Beside those of the engine they would outnumber the processors, and then OpenMP has all of them sleep between operations."""
 
-    def helpers_of_a_new_thread() -> int:
+    def started_by_a_new_thread() -> int:
         made = backend("target.gguf", threads=2)
         _ = made.row_test
         time.sleep(0.5)  # a thread is joined a little before the system knows that it ended
-        before = len(list(TASKS.iterdir()))
+        before = set(TASKS.iterdir())
         made.sequence().extend(PROMPT)
-        after = len(list(TASKS.iterdir()))
+        after = set(TASKS.iterdir())
         made.close()
-        return after - before
+        return len(after - before)
 
-    assert aside(helpers_of_a_new_thread) == 1, "the first that it has"
+    assert aside(started_by_a_new_thread) > 0, "its first helper: it was left none"
 
 
 def test_rows_are_the_known_law(target: LlamaBackend) -> None:
