@@ -14,7 +14,7 @@ from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.ngram_pool import NgramPool
-from draftproof.engine.draft.pace import Costs
+from draftproof.engine.draft.pace import Costs, alone
 from draftproof.engine.generate import Generation, Job
 from draftproof.engine.shape import Constraint
 from draftproof.engine.speculate import Plan
@@ -54,9 +54,13 @@ class Models:
         return self.costs() if self.costs is not None and matters else None
 
     def setup(
-        self, speculation: Speculation, sampling: Sampling, memories: Mapping[str, Memory] = MappingProxyType({})
+        self,
+        speculation: Speculation,
+        sampling: Sampling,
+        memories: Mapping[str, Memory] = MappingProxyType({}),
+        company: Callable[[], int] = alone,
     ) -> Setup:
-        """What drafters are made from. memories: those of the helpers, by name."""
+        """What drafters are made from. memories: those of the helpers, by name. company: as of `Setup`."""
         return Setup(
             self.target,
             speculation,
@@ -68,6 +72,7 @@ class Models:
             head_sequence=memories.get("head"),
             eagle=self.eagle,
             eagle_sequence=memories.get("eagle"),
+            company=company,
         )
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from draftproof.core.errors import UsageError
 from draftproof.engine.backend import Feed, Rows
@@ -61,7 +60,7 @@ class Slots:
         reused = slot.prepare(order.job.prompt, reuse=reuse, lender=lender)
         models = self.models
         lent = {name: Lent(memory) for name, memory in slot.helpers.items()}
-        setup = replace(models.setup(order.speculation, order.job.sampling, lent), company=lambda: len(self.runs))
+        setup = models.setup(order.speculation, order.job.sampling, lent, company=lambda: len(self.runs))
         plan = make_plan(setup, models.costs_of(order.speculation))
         generation = self.generation(
             models.target,

@@ -120,10 +120,9 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
     if asked.adaptive:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
         # what is drawn from a draft model depends on the draft's length, and a seed must give it in any company
-        companies = [alone if c and rule.draws_drafts else setup.company for c in cost]
         paced = [
-            Paced(d, p, looks_up=not c, company=company)
-            for d, p, c, company in zip(drafters, policies, cost, companies, strict=True)
+            Paced(d, p, looks_up=not c, company=alone if c and rule.draws_drafts else setup.company)
+            for d, p, c in zip(drafters, policies, cost, strict=True)
         ]
         drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)

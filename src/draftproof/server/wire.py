@@ -61,8 +61,8 @@ async def drain(scope: Scope, receive: Receive) -> None:
 
     Not of a client that waits to be told to send it, and no more than `MOST_DRAINED_BYTES`, nor longer than it comes at once.
     """
-    left = MOST_DRAINED_BYTES
-    while left > 0 and "expect" not in Headers(scope=scope):
+    left = 0 if "expect" in Headers(scope=scope) else MOST_DRAINED_BYTES
+    while left > 0:
         try:
             message = await asyncio.wait_for(receive(), SILENCE_S)
         except TimeoutError:

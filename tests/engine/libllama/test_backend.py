@@ -65,7 +65,7 @@ def test_what_is_measured_leaves_no_threads_behind() -> None:
         made.close()
         return len(after - before)
 
-    assert aside(started_by_a_new_thread) > 0, "its first helper: it was left none"
+    assert aside(started_by_a_new_thread) == 1, "its first helper: it was left none"
 
 
 def test_rows_are_the_known_law(target: LlamaBackend) -> None:

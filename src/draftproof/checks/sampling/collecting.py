@@ -82,7 +82,7 @@ def assessed(evidence: Evidence) -> Assessment:
 def collect(probe: Probe) -> Evidence:
     """Samples in growing batches, until the answer is certain or the effort's samples or seconds are spent."""
     collectors = [Collector(condition) for condition in conditions(probe)]
-    short = collectors[0]
+    first = collectors[0]
     rows: list[PrefixRow] = []
     assessment: Assessment | None = None
     streams: list[Stream] = []
@@ -92,7 +92,7 @@ def collect(probe: Probe) -> Evidence:
         # Seeds are for replaying draws; where those are not the known ones, the same prompt many times in one request is cheaper.
         replayed = assessment is None or assessment.coupling.holds
         if shortest.tokens and not replayed and (batch.first_only or may_be_short(total, probe)):
-            short.shorten(shortest.tokens)
+            first.shorten(shortest.tokens)
         _ask_batch(probe, collectors, batch, seeded=replayed or probe.facts.batch_draws == 1)
         total += batch.size
         for collector in collectors:
@@ -111,7 +111,7 @@ def collect(probe: Probe) -> Evidence:
         took_s = time.monotonic() - began
         lacking = _lacking(assessment, streams, probe.effort)
         if not shortest.tokens and may_shorten(total, lacking, took_s, probe.effort):
-            shortest = short.shortest(probe, drafting_in(probe.facts.self_reports, streams))
+            shortest = first.shortest(probe, drafting_in(probe.facts.self_reports, streams))
         coupled = assessment.coupling.holds
         batch = next_batch(total, lacking, took_s, probe.effort, coupled=coupled, alone_s=shortest.answer_s)
         if not batch.size:
@@ -126,8 +126,8 @@ def collect(probe: Probe) -> Evidence:
         tuple(streams),
         tuple(rows),
         ended_s,
-        short.shortened_to,
-        short.answer_s,
+        first.shortened_to,
+        first.answer_s,
     )
 
 
@@ -171,7 +171,7 @@ def next_batch(
     in_time = more_in_time(total, took_s, SECONDS[effort])
     lacking_s = lacking * alone_s
     if alone_s and left_s > SPARE * lacking_s:
-        in_time = min(in_time, int(total * max(0.0, left_s - KEPT * lacking_s) / took_s))
+        in_time = min(in_time, max(0, more_in_time(total, took_s, GRACE * SECONDS[effort] - KEPT * lacking_s)))
     enough = math.ceil(SPARE * lacking)
     if in_time >= least:
         if effort is not Effort.QUICK and total >= MOST_LONG and 0 < enough < least:

@@ -6,7 +6,7 @@ import math
 import threading
 from collections import abc
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +89,6 @@ class LlamaBackend:
         self.vocab = self.model.vocab.size
         self.context = self.memory.tokens
         self._row_test: RowTest | None = None
-        self._together = 0
         self._testing = threading.Lock()
         self._tested: Context | None = None
         self._chunk = self.memory.batch
@@ -123,16 +122,14 @@ class LlamaBackend:
     def max_rows_exact(self) -> int:
         return self.row_test.exact
 
-    @property
+    @cached_property
     def max_rows_together(self) -> int:
         """How many rows of several sequences are read in one call at most."""
         if not self.options.strict:
             return self.memory.batch
-        if self._together == 0:
-            exact, seconds = self.max_rows_exact, self.row_test.seconds
-            cost = cost_of_limit(exact, self.options.context.sequences, seconds)
-            self._together = exact if cost <= self.options.most_cost else self.memory.batch
-        return self._together
+        exact, seconds = self.max_rows_exact, self.row_test.seconds
+        cost = cost_of_limit(exact, self.options.context.sequences, seconds)
+        return exact if cost <= self.options.most_cost else self.memory.batch
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)

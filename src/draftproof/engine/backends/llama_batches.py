@@ -126,8 +126,9 @@ def _quickest(
     most_rows = min(most_rows, len(seconds))
     for end in range(1, len(sizes) + 1):
         ways = []
+        tokens = rows = 0
         for start in range(end - 1, -1, -1):
-            tokens, rows = (sum(column) for column in zip(*sizes[start:end], strict=True))
+            tokens, rows = tokens + sizes[start][0], rows + sizes[start][1]
             if tokens > most_rows or rows > outputs:
                 break
             if (before := best[start]) is not None:

@@ -110,8 +110,7 @@ class LengthPolicy:
         self._costs = costs
         self._n_max = n_max
         self._lengths = [n for n in range(1, n_max + 1) if fits is None or fits(n)]
-        self._alone = _Steps(costs, 1, n_max, self._lengths)
-        self._steps = {1: self._alone}
+        self._steps: dict[int, _Steps] = {}
         self._drafted = [0.0] * n_max
         self._accepted = [0.0] * n_max
         self._allowed = self._allowance(min(_FIRST_TRIAL, n_max))
@@ -133,7 +132,7 @@ class LengthPolicy:
 
     def can_pay(self, longest: int) -> bool:
         """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
-        return self._alone.first_that_pays <= min(longest, self._n_max)
+        return self._in(1).first_that_pays <= min(longest, self._n_max)
 
     def _in(self, company: int) -> _Steps:
         if company not in self._steps:
@@ -142,10 +141,10 @@ class LengthPolicy:
 
     def _allowance(self, longest: int) -> float:
         """The cost of one failure, and what the first trial loses even where it is accepted whole."""
-        alone = self._alone
-        trial = max(range(1, longest + 1), key=lambda n: (n + 1) / alone.costs[n], default=0)
-        failure = self._costs.of(max(alone.first_that_pays, trial)) - alone.costs[0]
-        return failure + max(0.0, -alone.gain(trial))
+        single = self._in(1)
+        trial = max(range(1, longest + 1), key=lambda n: (n + 1) / single.costs[n], default=0)
+        failure = self._costs.of(max(single.first_that_pays, trial)) - single.costs[0]
+        return failure + max(0.0, -single.gain(trial))
 
     def expected(self, k: int) -> list[float]:
         """[n]: the tokens that a step with n drafted ones is expected to emit, 1 + a1 + a1 a2 + ..; for n = 0 .. k."""
