@@ -59,9 +59,8 @@ def spent(slots: Slots, job: Job, asked: Speculation) -> tuple[float, int, int]:
 def main(path: Path, tokens: int, rounds: int) -> None:
     options = LlamaOptions(context=ContextOptions(tokens=2048, outputs=64))
     target, draft = LlamaBackend(path, options), LlamaBackend(path, options)
-    test = target.row_test
-    costs = Costs(test.seconds, draft.row_test.seconds[0], more=tuple(test.longer.items()))
-    print("ms of 1, 2, .. rows:", *(f"{1e3 * s:.1f}" for s in costs.rows))
+    costs = Costs(target.row_costs, draft.row_costs.of(1))
+    print("ms of 1, 2, .. rows:", *(f"{1e3 * s:.1f}" for s in costs.target.rows))
     print("| text | drafter | drafts | plain / drafting | drafted | accepted |\n|---|---|---|---|---|---|")
     pool = NgramPool()
     slots = Slots(Models(target, draft, pool, lambda: costs), 1)

@@ -9,9 +9,13 @@ one a fifth to a half are accepted.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import gguf
+from benches.gguf_like import write_like
+from numpy.typing import NDArray
 
 
 def shortened(model: Path, draft: Path) -> Path:
@@ -20,23 +24,19 @@ def shortened(model: Path, draft: Path) -> Path:
     architecture = str(old.fields["general.architecture"].contents())
     layers = int(old.fields[f"{architecture}.block_count"].contents())
     kept = [i for i in range(layers) if i not in range(layers // 2 + 1, layers - 4, 4)]
-    writer = gguf.GGUFWriter(draft, architecture)
-    for field in old.fields.values():
-        if not field.name.startswith(("GGUF.", "general.architecture")):
-            value = len(kept) if field.name == f"{architecture}.block_count" else field.contents()
-            writer.add_key_value(field.name, value, field.types[0], sub_type=field.types[-1])
-    for tensor in old.tensors:
+    return write_like(old, draft, _renumbered(old.tensors, kept), {"block_count": len(kept)})
+
+
+def _renumbered(
+    tensors: Sequence[gguf.ReaderTensor], kept: Sequence[int]
+) -> Iterator[tuple[str, NDArray[Any], gguf.GGMLQuantizationType]]:
+    for tensor in tensors:
         kind, _, rest = tensor.name.partition(".")
         layer, _, part = rest.partition(".")
         if kind != "blk":
-            writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+            yield tensor.name, tensor.data, tensor.tensor_type
         elif int(layer) in kept:
-            writer.add_tensor(f"blk.{kept.index(int(layer))}.{part}", tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return draft
+            yield f"blk.{kept.index(int(layer))}.{part}", tensor.data, tensor.tensor_type
 
 
 if __name__ == "__main__":

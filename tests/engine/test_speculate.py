@@ -12,6 +12,7 @@ from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, 
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job
+from draftproof.engine.passes import RowCosts
 from draftproof.engine.speculate import make_plan
 from draftproof.engine.verify import greedy, match, rejection
 
@@ -115,7 +116,7 @@ def test_speculation_needs_a_type() -> None:
         Speculation(types=())
 
 
-DEAR = Costs(rows=(1.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6))
+DEAR = Costs(RowCosts((1.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6)))
 """Two rows cost as much as four, and eight not much more: only drafts of four tokens or more pay."""
 
 

@@ -20,6 +20,7 @@ from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
 from draftproof.engine.draft.several import FirstOf
+from draftproof.engine.passes import RowCosts
 from draftproof.engine.verify import RULES
 from draftproof.engine.verify.exact import answer_law, block_law, law_of, target_law
 from draftproof.engine.verify.rule import Rule
@@ -30,7 +31,7 @@ TOLERANCE = 1e-12
 DRAFTED = 2
 TOKENS = 3
 _FEW = tuple(t for t in TABLES if t.name in {"plain", "ties", "zeros in q"})
-_COSTS = Costs((1.0, 1.4, 1.7), 0.05)
+_COSTS = Costs(RowCosts((1.0, 1.4, 1.7)), 0.05)
 """Rows so dear that what was accepted so far changes how much is drafted."""
 _REPETITIVE = (0, 1, 2, 0, 1, 2, 0, 1)
 _LOOKUP = NgramLookup(size_n=1, size_m=4)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _OUTPUTS = 64
 _ROWS_TESTED = 8
+_MOST_ROWS_TESTED = 16
+"""A row for each slot is tested, up to so many."""
 _ROWS_OF_DRAFT_TESTED = 2
 """A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
 _MOST_COST = 1.05
@@ -97,7 +99,8 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     # what a seed gives under rejection sampling depends on the numbers of the draft too
     exact = files.exact_prompts
     strict = exact if draft else files.strict
-    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else _ROWS_TESTED
+    several = max(_ROWS_TESTED, min(files.slots, _MOST_ROWS_TESTED))
+    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else several
     longer = () if draft else LONGER_TESTED
     return LlamaOptions(
         model,
@@ -121,9 +124,8 @@ def _seconds(target: LlamaBackend, head: LlamaFollower) -> float:
 
 def _costs(target: LlamaBackend, draft: LlamaBackend | None, of_head: float) -> Costs:
     """From the tests of rows, which are made when they are asked for."""
-    test = target.row_test
-    of_draft = draft.row_test.seconds[0] if draft else 0.0
-    return Costs(test.seconds, of_draft, of_head, tuple(test.longer.items()), target.max_rows_together)
+    of_draft = draft.row_costs.of(1) if draft else 0.0
+    return Costs(target.row_costs, of_draft, of_head, target.rows_together)
 
 
 def _cache_type(name: str) -> CacheType:
@@ -153,9 +155,10 @@ def _notes(backend: LlamaBackend, costs: Callable[[], Costs] | None) -> dict[str
         return {"ms_of_rows": [], "ms_of_draft_token": None, "library": source}
     found = costs()
     return {
-        "max_rows_together": backend.max_rows_together,
-        "ms_of_rows": [round(1000 * s, 3) for s in found.rows],
-        "ms_of_more_rows": {str(n): round(1000 * s, 3) for n, s in found.more},
+        "max_rows_together": backend.rows_together[-1],
+        "cost_of_exact_company": round(backend.cost_of_exact_company, 3),
+        "ms_of_rows": [round(1000 * s, 3) for s in found.target.rows],
+        "ms_of_more_rows": {str(n): round(1000 * s, 3) for n, s in found.target.more},
         "ms_of_draft_token": round(1000 * (found.draft or found.head), 3),
         "library": source,
     }

@@ -17,6 +17,7 @@ from draftproof.engine.draft.drafter import NOTHING
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.pace import Costs, time_rows
 from draftproof.engine.generate import Job, generate
+from draftproof.engine.passes import RowCosts
 from draftproof.engine.slot import Models, Order
 from draftproof.engine.slots import Slots
 from draftproof.engine.speculate import make_plan
@@ -88,7 +89,7 @@ def test_its_own_cost_is_measured_and_decides() -> None:
     plan = make_plan(setup, Costs(head=9.0))
     assert plan.effective == ()
     assert "would pay" in plan.reason
-    assert make_plan(setup, Costs((1.0,) * 8, draft=9.0, head=0.1)).effective == ("draft-eagle3",)
+    assert make_plan(setup, Costs(RowCosts((1.0,) * 8), draft=9.0, head=0.1)).effective == ("draft-eagle3",)
 
 
 def test_without_one_the_reason_is_told() -> None:

@@ -14,6 +14,7 @@ from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job, generate
+from draftproof.engine.passes import RowCosts
 from draftproof.engine.slot import Models, Order
 from draftproof.engine.slots import Slots
 from draftproof.engine.speculate import make_plan
@@ -62,14 +63,16 @@ def test_the_heads_own_cost_decides_how_much_it_drafts() -> None:
     table = random_table(1)
     speculation = Speculation(types=("draft-mtp",), n_max=3, draft=DraftModel(n_max=3))
     setup = Setup(table, speculation, Sampling(), head=random_table(1))
-    plan = make_plan(setup, Costs((1.0,) * 8, draft=9.0, head=0.1))
+    plan = make_plan(setup, Costs(RowCosts((1.0,) * 8), draft=9.0, head=0.1))
     assert isinstance(plan.drafter, Paced)
     answer = generate(table, Job((0,), 20), drafter=plan.drafter, rule=plan.rule, n_max=plan.n_max)
     assert any(e.origin != "plain" for e in answer)
-    dear = make_plan(setup, Costs((1.0,) * 8, draft=0.1, head=9.0))
+    dear = make_plan(setup, Costs(RowCosts((1.0,) * 8), draft=0.1, head=9.0))
     assert dear.effective == ()
     assert "would pay" in dear.reason
-    fixed = make_plan(replace(setup, speculation=replace(speculation, adaptive=False)), Costs((1.0,) * 8, head=9.0))
+    fixed = make_plan(
+        replace(setup, speculation=replace(speculation, adaptive=False)), Costs(RowCosts((1.0,) * 8), head=9.0)
+    )
     assert fixed.effective == ("draft-mtp",)
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.models import random_table
 
 from draftproof.core.coin import Coin, RngCoin
 from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.asked import Asked
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.ngram_simple import NgramSimple
-from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, measure
+from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
 from draftproof.engine.draft.several import FirstOf
+from draftproof.engine.passes import RowCosts
 
-DEAR = Costs(tuple(1.0 + 0.5 * n for n in range(16)), 0.3)
-CHEAP = Costs(tuple(1.0 + 0.02 * n for n in range(16)), 0.01)
+DEAR = Costs(RowCosts(tuple(1.0 + 0.5 * n for n in range(16))), 0.3)
+CHEAP = Costs(RowCosts(tuple(1.0 + 0.02 * n for n in range(16))), 0.01)
 
 
 def spent(policy: LengthPolicy, costs: Costs, acceptance: float, steps: int, seed: int = 1) -> float:
@@ -40,7 +40,7 @@ def test_drafts_that_do_not_pay_cost_nothing_for_long(acceptance: float, seed: i
     assert spent(LengthPolicy(DEAR, 16), DEAR, acceptance, 3000, seed) < 1.02
 
 
-STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
+STEEP = Costs(RowCosts((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6)), 0.02)
 """Two rows cost more than two passes of one row, eight a little less than eight."""
 
 
@@ -52,7 +52,7 @@ STEEP = Costs((1.0, 2.6, 3.8, 4.2, 5.5, 5.7, 6.8, 6.6), 0.02)
 )
 def test_whatever_is_accepted_little_is_lost(alone: Costs, luck: list[int], company: int) -> None:
     """Against the worst of texts: 1.5 % of the cost, and that of one draft which fails, longer after a long repetition."""
-    costs = replace(alone, together=8)
+    costs = replace(alone, together=range(1, 9))
     policy, cost, tokens, run, longest_run = LengthPolicy(costs, 9), 0.0, 0, 0, 0
     pays = next(n for n in range(1, 10) if costs.of(n) < (n + 1) * costs.of(0))
     plain = costs.of(0, company)
@@ -69,7 +69,7 @@ def test_whatever_is_accepted_little_is_lost(alone: Costs, luck: list[int], comp
 
 def test_what_company_leaves_nothing_of_is_not_drafted() -> None:
     """Two threads: eight answers together take half of the time of eight alone, and drafts of eight would take as much."""
-    costs = Costs((6.0, 12.0, 16.0, 16.0, 21.0, 21.0, 25.0, 24.0), together=512)
+    costs = Costs(RowCosts((6.0, 12.0, 16.0, 16.0, 21.0, 21.0, 25.0, 24.0)), together=range(1, 513))
     assert costs.of(0, 8) == 24 / 8
 
     def slower(seen: int) -> float:
@@ -83,14 +83,14 @@ def test_what_company_leaves_nothing_of_is_not_drafted() -> None:
 
     assert slower(8) < 1.05
     assert slower(1) > 1.15
-    assert replace(costs, together=2).of(0, 8) == 6, "two rows cost as much as two passes"
-    assert replace(costs, together=4).of(0, 8) == 16 / 4
+    assert replace(costs, together=range(1, 3)).of(0, 8) == 6, "two rows cost as much as two passes"
+    assert replace(costs, together=range(1, 5)).of(0, 8) == 16 / 4
     assert costs.of(7, 8) == 24 + (16 + 16) - 24 + 3, "three answers before it and four after it have a pass each"
     assert costs.of(7, 2) == 24, "the other one is read alone, as it was"
 
 
 def test_what_cannot_pay_is_never_tried() -> None:
-    policy = LengthPolicy(Costs((1.0, 2.6, 3.8, 4.2, 5.5), 0.9), 4)
+    policy = LengthPolicy(Costs(RowCosts((1.0, 2.6, 3.8, 4.2, 5.5)), 0.9), 4)
     for _ in range(500):
         assert policy.choose(4) == 0
         policy.observe(0, 0)
@@ -111,7 +111,7 @@ def test_a_text_that_repeats_itself_is_drafted_at_once() -> None:
 
 
 def test_a_long_repetition_is_drafted_in_long_pieces() -> None:
-    costs = Costs(STEEP.rows, more=((16, 12.5), (32, 24.5), (49, 37.0)))
+    costs = Costs(RowCosts(STEEP.target.rows, ((16, 12.5), (32, 24.5), (49, 37.0))))
     policy = LengthPolicy(costs, 48, lambda n: n < 8 or n in {15, 31, 48})
     lengths: list[int] = []
     while sum(lengths) + len(lengths) < 160:
@@ -124,7 +124,7 @@ def test_a_long_repetition_is_drafted_in_long_pieces() -> None:
     assert policy.choose(48) < 8
 
 
-LONG = Costs(STEEP.rows, more=((16, 12.5), (32, 24.5), (49, 37.0)))
+LONG = Costs(RowCosts(STEEP.target.rows, ((16, 12.5), (32, 24.5), (49, 37.0))))
 
 
 def test_what_the_prompt_repeated_of_itself_makes_the_first_draft_long() -> None:
@@ -178,21 +178,11 @@ def test_the_length_is_a_function_of_what_was_accepted_before(history: list[tupl
     assert sorted(a.expected(3)) == a.expected(3)
 
 
-def test_rows_beyond_the_measured_ones_cost_the_mean_step_more() -> None:
-    costs = Costs((1.0, 1.5, 3.0), 0.25)
+def test_what_a_draft_costs_comes_to_its_rows() -> None:
+    costs = Costs(RowCosts((1.0, 1.5, 3.0)), 0.25)
     assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 4.75, 6.0]
-    assert Costs().of(9) == 1.0
-    more = Costs((1.0, 1.5, 3.0), 0.25, more=((5, 4.0), (11, 11.0)))
-    assert [more.of(k) - 0.25 * k for k in range(6)] == pytest.approx([1.0, 1.5, 3.0, 3.5, 4.0, 4.0 + 7 / 6])
-    assert more.of(20) - 5.0 == pytest.approx(21.0)
-    with pytest.raises(ValueError, match="positive"):
-        Costs((1.0, 0.0))
-
-
-def test_costs_are_measured_with_a_clock() -> None:
-    ticks = iter(range(1000))
-    costs = measure(random_table(1), random_table(2), most=4, clock=lambda: float(next(ticks)))
-    assert costs == Costs((1.0, 1.0, 1.0, 1.0), 1.0)
+    with pytest.raises(ValueError, match="negative"):
+        Costs(draft=-1.0)
 
 
 class Scripted:

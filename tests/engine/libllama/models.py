@@ -13,6 +13,7 @@ from typing import Any
 
 import gguf
 import pytest
+from benches.gguf_like import write_like
 from numpy.typing import NDArray
 
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
@@ -54,19 +55,9 @@ EAGLE_TARGET, EAGLE_DRAFT = "eagle-target.gguf", COUNTABLE / "eagle-draft.gguf"
 
 def other_eagle(path: Path, tensors: Mapping[str, NDArray[Any]] = MappingProxyType({}), **fields: Any) -> Path:
     """Writes the EAGLE-3 draft with other fields of its architecture, and other or more tensors."""
-    old, writer = gguf.GGUFReader(EAGLE_DRAFT), gguf.GGUFWriter(path, "eagle3")
-    for field in old.fields.values():
-        name = field.name.removeprefix("eagle3.")
-        if not field.name.startswith(("GGUF.", "general.architecture")):
-            value = fields.get(name, field.contents())
-            writer.add_key_value(field.name, value, field.types[0], sub_type=field.types[-1])
-    for name, data in {**{tensor.name: tensor.data for tensor in old.tensors}, **tensors}.items():
-        writer.add_tensor(name, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
+    old = gguf.GGUFReader(EAGLE_DRAFT)
+    data = {**{tensor.name: tensor.data for tensor in old.tensors}, **tensors}
+    return write_like(old, path, [(name, values, None) for name, values in data.items()], fields)
 
 
 def smollm2() -> Path:

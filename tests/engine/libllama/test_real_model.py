@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.engine.libllama.models import smollm2
 from draftproof.engine.backend import Feed
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
 from draftproof.engine.libllama import CacheType, ContextOptions, rows
+from draftproof.engine.passes import RowCosts
 
 pytestmark = pytest.mark.real
 
@@ -67,6 +69,36 @@ def test_sequences_of_a_batch_equal_each_alone(real: LlamaBackend, tokens: list[
         alone.append(sequence.extend(feed).copy())
         sequence.truncate(sequence.length - len(feed))
     together = real.extend([Feed(s, feed) for s, feed in zip(sequences, feeds, strict=True)])
+    for a, b in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(a, b)
+    for sequence in sequences:
+        sequence.close()
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[LlamaBackend]:
+    options = LlamaOptions(context=ContextOptions(tokens=256, sequences=12, outputs=64), test_longer=(12, 24, 48))
+    made = LlamaBackend(smollm2(), options)
+    # what this machine takes for them must not decide how they are read
+    made.row_costs = RowCosts((1.0, 2.5, 3.5, 4.0, 5.0, 5.0, 6.0, 6.0), ((12, 9.0), (48, 36.0)))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("each", "count", "calls"), [(1, 12, [12]), (2, 12, [24]), (4, 12, [48]), (1, 11, [8, 3])])
+def test_large_companies_are_read_in_few_calls_that_change_no_bit(
+    crowded: LlamaBackend, tokens: list[int], each: int, count: int, calls: list[int]
+) -> None:
+    sequences = [crowded.sequence() for _ in range(count)]
+    feeds, alone = [], []
+    for i, sequence in enumerate(sequences):
+        sequence.extend(tokens[: 3 + 7 * i], rows=0)
+        feeds.append(Feed(sequence, tuple(tokens[i : i + each])))
+        alone.append(sequence.extend(feeds[-1].tokens).copy())
+        sequence.truncate(3 + 7 * i)
+    with patch.object(crowded.memory, "decode", wraps=crowded.memory.decode) as decode:
+        together = crowded.extend(feeds)
+    assert sorted((len(call.args[0]) for call in decode.call_args_list), reverse=True) == calls
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_array_equal(a, b)
     for sequence in sequences:

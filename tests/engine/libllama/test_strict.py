@@ -32,7 +32,7 @@ def slots() -> Iterator[Slots]:
     options = LlamaOptions(context=ContextOptions(tokens=512, sequences=2, outputs=64))
     target, draft = (LlamaBackend(smollm2(), options) for _ in range(2))
     made = Slots(
-        Models(target, draft, costs=lambda: Costs(target.row_test.seconds, more=tuple(target.row_test.longer.items()))),
+        Models(target, draft, costs=lambda: Costs(target.row_costs)),
         2,
     )
     yield made

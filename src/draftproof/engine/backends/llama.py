@@ -13,7 +13,7 @@ import numpy as np
 
 from draftproof.core.errors import UsageError
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
-from draftproof.engine.backends.llama_batches import Piece, cost_of_limit, cut, cut_to_sizes, group, same_start
+from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.follower import Hidden, Tap
@@ -21,6 +21,7 @@ from draftproof.engine.libllama.head import OutputTap
 from draftproof.engine.libllama.model import Progress
 from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.libllama.rows import RowTest, can_truncate, measure
+from draftproof.engine.passes import RowCosts, Sizes, cost_of_limit
 
 _TEST_TOKENS = 256
 _MOST_ALIKE = 63
@@ -123,13 +124,20 @@ class LlamaBackend:
         return self.row_test.exact
 
     @cached_property
-    def max_rows_together(self) -> int:
-        """How many rows of several sequences are read in one call at most."""
-        if not self.options.strict:
-            return self.memory.batch
-        exact, seconds = self.max_rows_exact, self.row_test.seconds
-        cost = cost_of_limit(exact, self.options.context.sequences, seconds)
-        return exact if cost <= self.options.most_cost else self.memory.batch
+    def row_costs(self) -> RowCosts:
+        """What calls of libllama take, by their rows."""
+        return RowCosts(self.row_test.seconds, tuple(self.row_test.longer.items()))
+
+    @property
+    def cost_of_exact_company(self) -> float:
+        """How many times as long answers that are made together take, at most, where calls have sizes that are exact only."""
+        return cost_of_limit(self.row_test.sizes, self.options.context.sequences, self.row_costs)
+
+    @cached_property
+    def rows_together(self) -> Sizes:
+        """How many rows of several sequences a call may have."""
+        dear = not self.options.strict or self.cost_of_exact_company > self.options.most_cost
+        return range(1, self.memory.batch + 1) if dear else self.row_test.sizes
 
     def exact_rows(self, at_most: int) -> int:
         at_most = min(at_most, self.memory.outputs)
@@ -233,9 +241,9 @@ class LlamaBackend:
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
-        most, outputs = self.max_rows_together, self.memory.outputs
-        seconds = self.row_test.seconds if self.options.strict else ()
-        calls = group(pieces, most, outputs, unequal=self.options.context.unified, seconds=seconds)
+        costs = self.row_costs if self.options.strict else None
+        unequal = self.options.context.unified
+        calls = group(pieces, self.rows_together, self.memory.outputs, unequal=unequal, costs=costs)
         found: list[list[Rows]] = [[] for _ in range(feeds)]
         for call in calls:
             logits = self._read(call)

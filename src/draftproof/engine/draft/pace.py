@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 
 from draftproof.core.coin import Coin
 from draftproof.engine.backend import Backend
 from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.passes import RowCosts, Sizes, of_single_rows
 
 _MEMORY = 0.95
 """Weight of a draft in the statistics when the next one comes: about the last 20 count."""
@@ -30,23 +32,20 @@ _CREDIT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds (or any other unit) of one pass of the target with 1, 2, .. rows, and of drafting one token.
+    """What passes of the target take, and drafting one token, in the same unit.
 
-    rows[n - 1] is the cost of n rows, which need not rise with n. more: (n, cost) for larger n, ascending; between two known
-    numbers of rows the cost is on a line, and beyond the last it grows by the mean step. `draft` is for a draft model,
-    `head` for the prediction head, or the EAGLE-3 draft in its place. `together`: the most rows of several answers that one
-    pass may have. Raises ValueError when a cost is not positive.
+    `draft` is for a draft model, `head` for the prediction head, or the EAGLE-3 draft in its place. `together`: how many rows
+    of several answers one pass may have. Raises ValueError when a cost is negative.
     """
 
-    rows: tuple[float, ...] = (1.0,)
+    target: RowCosts = field(default_factory=RowCosts)
     draft: float = 0.0
     head: float = 0.0
-    more: tuple[tuple[int, float], ...] = ()
-    together: int = 1
+    together: Sizes = (1,)
 
     def __post_init__(self) -> None:
-        if not self.rows or min(self.rows) <= 0 or min(self.draft, self.head) < 0:
-            raise ValueError(f"costs must be positive, not {self}")
+        if min(self.draft, self.head) < 0:
+            raise ValueError(f"costs must not be negative: {self}")
 
     def of(self, k: int, company: int = 1) -> float:
         """One step that drafts k tokens and verifies them, where `company` answers are made, this one among them.
@@ -59,37 +58,26 @@ class Costs:
             return share
         before, after = (company - 1) // 2, company // 2
         parted = self._shared(before) + self._shared(after) + share - self._shared(company)
-        return self._of_rows(k + 1) + k * self.draft + max(parted, 0.0)
+        return self.target.of(k + 1) + k * self.draft + max(parted, 0.0)
 
     def _shared(self, answers: int) -> float:
-        """A row for each of so many answers, in as few passes as there may be or in one for each."""
-        joined = max(1, min(answers, self.together))
-        return answers * min(self.rows[0], self._of_rows(joined) / joined)
-
-    def _of_rows(self, n: int) -> float:
-        if n <= len(self.rows):
-            return self.rows[n - 1]
-        before = (len(self.rows), self.rows[-1])
-        for after in self.more:
-            if n <= after[0]:
-                share = (n - before[0]) / (after[0] - before[0])
-                return before[1] + share * (after[1] - before[1])
-            before = after
-        known, cost = before
-        step = max(cost - self.rows[0], 0.0) / (known - 1) if known > 1 else 0.0
-        return cost + (n - known) * step
+        return of_single_rows(answers, self.together, self.target)
 
 
 class _Steps:
     """costs[n]: of a step that drafts n tokens, in a company. `first_that_pays`: the least of `lengths` that may save something."""
 
-    def __init__(self, costs: Costs, company: int, n_max: int, lengths: Sequence[int]) -> None:
+    def __init__(self, costs: Costs, company: int, n_max: int, lengths: tuple[int, ...]) -> None:
         self.costs = [costs.of(n, company) for n in range(n_max + 1)]
         self.first_that_pays = next((n for n in lengths if self.gain(n) > 0), n_max + 1)
 
     def gain(self, n: int) -> float:
         """What a draft of n tokens saves where all of it is accepted."""
         return (n + 1) * self.costs[0] - self.costs[n]
+
+
+_steps = lru_cache(maxsize=256)(_Steps)
+"""The same for all answers with the same speculation."""
 
 
 class LengthPolicy:
@@ -109,7 +97,7 @@ class LengthPolicy:
     def __init__(self, costs: Costs, n_max: int, fits: Callable[[int], bool] | None = None) -> None:
         self._costs = costs
         self._n_max = n_max
-        self._lengths = [n for n in range(1, n_max + 1) if fits is None or fits(n)]
+        self._lengths = tuple(n for n in range(1, n_max + 1) if fits is None or fits(n))
         self._steps: dict[int, _Steps] = {}
         self._drafted = [0.0] * n_max
         self._accepted = [0.0] * n_max
@@ -136,7 +124,7 @@ class LengthPolicy:
 
     def _in(self, company: int) -> _Steps:
         if company not in self._steps:
-            self._steps[company] = _Steps(self._costs, company, self._n_max, self._lengths)
+            self._steps[company] = _steps(self._costs, company, self._n_max, self._lengths)
         return self._steps[company]
 
     def _allowance(self, longest: int) -> float:
@@ -237,19 +225,6 @@ class Paced:
 
     def close(self) -> None:
         self._drafter.close()
-
-
-def measure(
-    target: Backend,
-    draft: Backend | None = None,
-    *,
-    most: int = 8,
-    repeats: int = 3,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Costs:
-    """Times passes of 1 .. `most` rows on a sequence of its own, and one-row passes of the draft model."""
-    rows = tuple(time_rows(target, n, repeats=repeats, clock=clock) for n in range(1, most + 1))
-    return Costs(rows, time_rows(draft, repeats=repeats, clock=clock) if draft else 0.0)
 
 
 def time_rows(
