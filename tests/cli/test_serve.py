@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -85,7 +86,7 @@ def test_flags_reach_the_answers() -> None:
         "-np",
         "3",
     ]
-    with started("--table", "story", *flags, "--no-warmup", "--metrics", "--jinja") as (url, process):
+    with started("--table", "story", *flags) as (url, process):
         props = httpx2.get(f"{url}/props").json()
         assert props["default_generation_settings"]["params"]["temperature"] == 0.25
         assert (props["model_alias"], props["total_slots"]) == ("mine", 3)
@@ -93,6 +94,88 @@ def test_flags_reach_the_answers() -> None:
         assert told["effective"] == {"types": ["draft-simple"], "rule": "match", "n_max": 5, "strict": False}
         process.terminate()
         process.wait(timeout=5)
+
+
+def test_command_lines_of_llama_server_are_taken(tmp_path: Path) -> None:
+    """What is so anyway is passed over in silence, what has no effect is told, and what samplers are to do is done."""
+    (tmp_path / "template.jinja").write_text("{{ messages[0].content }}{{ more }}")
+    as_it_is = ["--no-warmup", "--metrics", "--jinja", "-cb", "--no-context-shift", "-ngl", "all", "--slots"]
+    nothing = [
+        "-ub",
+        "512",
+        "--mlock",
+        "-tb",
+        "2",
+        "-kvu",
+        "-ngld",
+        "9",
+        "--timeout",
+        "600",
+        "-lv",
+        "3",
+        "--numa",
+        "distribute",
+    ]
+    sampling = ["--samplers", "top_k;temperature", "--presence-penalty", "0.4", "--dry-multiplier", "0.5"]
+    sampling += [
+        "--dry-sequence-breaker",
+        "a",
+        "--dry-sequence-breaker",
+        "b",
+        "--ignore-eos",
+        "--seed",
+        "7",
+        "--mirostat-ent",
+        "3",
+    ]
+    template = ["--chat-template-file", str(tmp_path / "template.jinja"), "--chat-template-kwargs", '{"more": "bc"}']
+    command = ("--table", "story", *as_it_is, *nothing, *sampling, *template, "--api-key", "one,two")
+    with started(*command) as (url, process):
+        keys = [{"Authorization": f"Bearer {key}"} for key in ("one", "two", "one,two")]
+        answers = [
+            httpx2.post(f"{url}/completion", json={"prompt": "abc", "n_predict": 3}, headers=key) for key in keys
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200, 401]
+        found = answers[0].json()["generation_settings"]
+        assert (found["samplers"], found["presence_penalty"]) == (["top_k", "temperature"], 0.4)
+        assert (found["dry_multiplier"], found["dry_sequence_breakers"]) == (0.5, ["a", "b"])
+        assert (found["ignore_eos"], found["seed"], found["mirostat_tau"]) == (True, 7, 3.0)
+        assert answers[0].json()["content"] == answers[1].json()["content"]
+        messages = {"messages": [{"role": "user", "content": "a"}]}
+        assert httpx2.post(f"{url}/apply-template", json=messages, headers=keys[0]).json() == {"prompt": "abc"}
+        told = messages | {"chat_template_kwargs": {"more": "d"}}
+        assert httpx2.post(f"{url}/apply-template", json=told, headers=keys[0]).json() == {"prompt": "ad"}
+        props = httpx2.get(f"{url}/props", headers=keys[0]).json()
+        assert props["default_generation_settings"]["params"]["seed"] == 7
+        process.terminate()
+        assert process.stderr is not None
+        said = process.stderr.readline()
+    names = (
+        "--kv-unified, --log-verbosity, --mlock, --numa, --spec-draft-ngl, --threads-batch, --timeout, --ubatch-size"
+    )
+    assert said == f"without effect here: {names}\n"
+
+
+def test_what_is_being_made_can_be_kept_back() -> None:
+    with started("--table", "story", "--no-slots", "--sampler-seq", "kt") as (url, _):
+        assert httpx2.get(f"{url}/slots").json()["error"]["code"] == 501
+        props = httpx2.get(f"{url}/props").json()
+        assert props["endpoint_slots"] is False
+        assert props["default_generation_settings"]["params"]["samplers"] == ["top_k", "temperature"]
+        assert props["default_generation_settings"]["params"]["seed"] == 0xFFFF_FFFF
+
+
+@pytest.mark.real
+def test_a_grammar_holds_for_answers_that_ask_for_none(pair: Path) -> None:
+    files = ("-m", str(pair / "target.gguf"), "-md", str(pair / "draft.gguf"))
+    with started(*files, "--grammar", 'root ::= ("ab" | "ba")+') as (url, _):
+        asked = {"prompt": "abc", "n_predict": 20, "seed": 3, "temperature": 1.0, "speculative.adaptive": False}
+        answers = [httpx2.post(f"{url}/completion", json=asked | more).json() for more in ({}, {"grammar": ""})]
+        assert answers[0]["speculation"]["drafted"] > 0
+        assert len(answers[0]["content"]) >= 18
+        assert set(re.findall("..", answers[0]["content"])) <= {"ab", "ba"}
+        assert not set(answers[1]["content"]) <= set("ab")
+    assert "The grammar does not parse" in refused(*files, "--grammar", "root ::= (")
 
 
 def refused(*flags: str) -> str:
@@ -127,6 +210,15 @@ def test_a_taken_port_is_told() -> None:
         (["--table", "story", "--host", "no.such.host.invalid"], "no address"),
         (["--table", "story", "--api-key-file", "nowhere"], "nowhere cannot be read"),
         (["--table", "story", "--chat-template-file", "nowhere"], "nowhere cannot be read"),
+        (["--table", "story", "--chat-template", "chatml"], "is no Jinja template"),
+        (["--table", "story", "--chat-template-kwargs", "[]"], "must be a JSON object"),
+        (["--table", "story", "--samplers", "top_k;nix"], "unknown sampler nix"),
+        (["--table", "story", "--sampler-seq", "kz"], "unknown sampler letters 'z'"),
+        (["--table", "story", "--samplers", "top_k", "--sampler-seq", "k"], "name one of them"),
+        (["--table", "story", "--grammar", 'root ::= "a"'], "Grammars are not supported"),
+        (["--table", "story", "--grammar", "x", "-j", "{}"], "Name one of --grammar, --json-schema."),
+        (["--table", "story", "-j", "{"], "no JSON"),
+        (["--table", "story", "--grammar-file", "nowhere"], "nowhere cannot be read"),
     ],
 )
 def test_wrong_flags_are_told(flags: list[str], words: str) -> None:

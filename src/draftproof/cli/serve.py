@@ -11,22 +11,29 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from draftproof.cli import starting
+from draftproof.cli.llama_flags import without_effect
 from draftproof.cli.serve_options import (
     LISTENING,
     MODELS,
     RUNNING,
-    SAMPLING,
     SPECULATING,
+    by_commas,
     default_threads,
-    read_sampling,
     read_speculation,
     slot_context,
+)
+from draftproof.cli.serve_sampling import (
+    SAMPLING,
+    read_breakers,
+    read_file,
+    read_object,
+    read_sampling,
+    read_structure,
 )
 from draftproof.core.errors import InstrumentError, UsageError, install
 
@@ -62,12 +69,15 @@ def serve(**given: Any) -> None:
     from draftproof.server.listening import listen
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy is yet to come; its threads would spin and do nothing
+    if flags := without_effect():
+        click.echo(f"without effect here: {', '.join(flags)}", err=True)
     gc.disable()  # until it serves: none of what is imported and loaded is garbage
     with listen(given["host"], given["port"]) as listening:
         served = _load(given)
         _import_server()
-        if given["chat_template_file"] is not None:
-            served = _with_template(served, _read(given["chat_template_file"]))
+        if (template := _template(given)) is not None:
+            served = _with_template(served, template)
+        _check_grammar(served)
         from draftproof.server import run
 
         run.Server(served, _options(given), partial(_ready, served, given)).run_on(listening)
@@ -90,6 +100,26 @@ def _import_server() -> None:
     except ImportError as error:
         remedy = install("serve")
         raise UsageError(f"The server needs packages that are not installed ({error}).", remedy) from error
+
+
+def _template(given: dict[str, Any]) -> str | None:
+    """A chat template in place of the model's own."""
+    text: str | None = given["chat_template"]
+    if text is not None and "{" not in text:
+        raise UsageError(
+            f'--chat-template "{text}" is no Jinja template, and names of templates are not known here.',
+            "Leave it out for the model's own template, or name a file with --chat-template-file.",
+        )
+    return text if given["chat_template_file"] is None else read_file(given["chat_template_file"])
+
+
+def _check_grammar(served: Served) -> None:
+    """Raises UsageError for a bad grammar of all answers."""
+    if not served.defaults.grammar:
+        return
+    if served.grammar is None:
+        raise UsageError("Grammars are not supported with this model.", "Leave the flag out.")
+    served.grammar(served.defaults.grammar)
 
 
 def _with_template(served: Served, source: str) -> Served:
@@ -172,7 +202,7 @@ _PASSED_ON = ("alias", "batch", "mmap", "repack", "gpu_layers", "cache_type_k", 
 
 
 def _defaults(given: dict[str, Any], *, has_draft: bool) -> Defaults:
-    from draftproof.server.served import LLAMA_SAMPLING, Defaults
+    from draftproof.server.served import BREAKERS, LLAMA_SAMPLING, Defaults
     from draftproof.server.speculating import read_types
 
     types = None if given["spec_type"] is None else read_types(given["spec_type"])
@@ -184,6 +214,10 @@ def _defaults(given: dict[str, Any], *, has_draft: bool) -> Defaults:
             seed=given["seed"],
             reuse=given["cache_prompt"],
             strict_greedy=given["strict"] is None,
+            ignore_eos=given["ignore_eos"],
+            breakers=read_breakers(BREAKERS, given),
+            grammar=read_structure(given),
+            template_options=read_object(given["chat_template_kwargs"] or "{}", "--chat-template-kwargs"),
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
@@ -193,15 +227,9 @@ def _options(given: dict[str, Any]) -> Options:
     from draftproof.server.app import Access
     from draftproof.server.run import Options
 
-    keys = list(given["api_key"])
+    keys = by_commas(given["api_key"])
     if given["api_key_file"] is not None:
-        keys += [line.strip() for line in _read(given["api_key_file"]).splitlines() if line.strip()]
-    access = Access(keys, given["cors_origin"], given["body_limit"] * 2**20, page=given["page"])
+        keys += [line.strip() for line in read_file(given["api_key_file"]).splitlines() if line.strip()]
+    origins = by_commas(given["cors_origin"])
+    access = Access(keys, origins, given["body_limit"] * 2**20, page=given["page"], slots=given["tells_slots"])
     return Options(slots=given["slots"], waiting=given["queue"], access=access)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from draftproof.core.sampling import Sampling
+from draftproof.cli.llama_flags import LLAMA_FLAGS
+from draftproof.cli.together import together
 from draftproof.core.speculation import DraftModel, NgramLookup, NgramMod, Speculation
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _FILE = click.Path(path_type=Path)
 _SLOT_CONTEXT = 4096
@@ -21,16 +19,6 @@ _COUNT = click.IntRange(1)
 _DRAFT, _LOOKUP, _MOD = DraftModel(), NgramLookup(), NgramMod()
 _LOOKUPS = {"simple": "ngram_simple", "map-k": "ngram_map_k", "map-k4v": "ngram_map_k4v"}
 _RULES = {"greedy": "match", "probabilistic": "rejection"}
-_ACCEPTED = ("cont-batching", "jinja", "metrics", "perf", "props", "slots", "warmup")
-"""Flags of llama-server that change nothing here: what they switch on is always on, or what they switch off never is."""
-_SAMPLING = {
-    "temperature": (("--temp", "--temperature"), "0: always the likeliest token. Default: 0.8."),
-    "top_k": (("--top-k",), "Only so many of the likeliest tokens; 0: all. Default: 40."),
-    "top_p": (("--top-p",), "Only the likeliest tokens that have this probability together. Default: 0.95."),
-    "min_p": (("--min-p",), "Only tokens with this share of the likeliest one's probability. Default: 0.05."),
-    "repeat_penalty": (("--repeat-penalty",), "Divides the logits of tokens that occurred; 1: off. Default: 1."),
-    "repeat_last_n": (("--repeat-last-n",), "Among so many last tokens; -1: all. Default: 64."),
-}
 _LOOKUP_HELP = {
     "size_n": "{}: so many last tokens are looked up.",
     "size_m": "{}: the most tokens of a draft.",
@@ -38,20 +26,18 @@ _LOOKUP_HELP = {
 }
 
 
-def together(*options: Decorator) -> Decorator:
-    """One decorator of many; help shows them in this order."""
+class _Layers(click.ParamType[int]):
+    """A number, or llama-server's words for all layers."""
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    name = "layers"
 
-    return decorate
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return -1 if value in {"all", "auto"} else click.INT.convert(value, param, ctx)
 
 
-def _accepted(name: str) -> Decorator:
-    flags = f"--{name}/--no-{name}"
-    return click.option(flags, f"accepted_{name}".replace("-", "_"), default=True, hidden=True, expose_value=False)
+def by_commas(given: Iterable[str]) -> list[str]:
+    """The parts of all of them."""
+    return [part for text in given for part in text.split(",") if part]
 
 
 MODELS = together(
@@ -59,7 +45,9 @@ MODELS = together(
     click.option("-md", "--model-draft", "--spec-draft-model", "draft", type=_FILE, help="A draft model for it."),
     click.option("--table", metavar="NAME", help="A countable model of the catalogue instead, without libllama."),
     click.option("-a", "--alias", default="", help="The name that clients see."),
-    click.option("--chat-template-file", type=_FILE, help="A Jinja template instead of the model's own."),
+    click.option("--chat-template", metavar="JINJA", help="A Jinja template instead of the model's own."),
+    click.option("--chat-template-file", type=_FILE, help="The same, from a file."),
+    click.option("--chat-template-kwargs", metavar="JSON", help="An object with what the template is told besides."),
 )
 RUNNING = together(
     click.option(
@@ -79,7 +67,15 @@ RUNNING = together(
         help="Processors that compute. Default: half of them. With --strict a token that is read alone is read by one.",
     ),
     click.option("-b", "--batch-size", "batch", type=click.IntRange(64), default=512, help="A multiple of 64."),
-    click.option("-ngl", "--gpu-layers", type=int, default=0, help="Layers on a graphics processor; -1: all."),
+    click.option(
+        "-ngl",
+        "--gpu-layers",
+        "--n-gpu-layers",
+        "gpu_layers",
+        type=_Layers(),
+        default=0,
+        help="Layers on a graphics processor; all or -1: all of them.",
+    ),
     click.option("-ctk", "--cache-type-k", default="f16", help="Number format of the key cache."),
     click.option("-ctv", "--cache-type-v", default="f16", help="Number format of the value cache."),
     click.option("-fa", "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", help="auto is on."),
@@ -91,19 +87,6 @@ RUNNING = together(
         default=None,
         help="Draft no more tokens, and read prompts in no larger parts, than give bit for bit the numbers of plain decoding, "
         "for all requests and at any cost, or for none. Default: drafts at temperature 0 only.",
-    ),
-)
-SAMPLING = together(
-    *(click.option(*flags, name, type=float, default=None, help=about) for name, (flags, about) in _SAMPLING.items()),
-    click.option("-s", "--seed", type=int, default=-1, help="-1: another for each request."),
-    click.option(
-        "-n",
-        "--predict",
-        "--n-predict",
-        "max_tokens",
-        type=click.IntRange(-1),
-        default=-1,
-        help="Most tokens of an answer; -1: until the context is full.",
     ),
 )
 SPECULATING = together(
@@ -120,6 +103,7 @@ SPECULATING = together(
     click.option(
         "--spec-draft-n-max",
         "--draft-max",
+        "--draft-n",
         "--draft",
         "draft_n_max",
         type=int,
@@ -129,6 +113,7 @@ SPECULATING = together(
     click.option(
         "--spec-draft-n-min",
         "--draft-min",
+        "--draft-n-min",
         "draft_n_min",
         type=int,
         default=_DRAFT.n_min,
@@ -182,16 +167,25 @@ SPECULATING = together(
 LISTENING = together(
     click.option("--host", default="127.0.0.1", help="Who may reach it; the default is this machine only."),
     click.option("--port", type=click.IntRange(0, 65535), default=8080, help="0: any that is free."),
-    click.option("--api-key", multiple=True, help="Clients must send one of these as Bearer token. Repeatable."),
+    click.option(
+        "--api-key", multiple=True, help="Clients must send one of these (by commas) as Bearer token. Repeatable."
+    ),
     click.option("--api-key-file", type=_FILE, help="A file with one key in each line."),
-    click.option("--cors-origin", multiple=True, metavar="ORIGIN", help="Web pages from there may ask; * for all."),
+    click.option(
+        "--cors-origin",
+        "--cors-origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Web pages from there (by commas) may ask; * for all.",
+    ),
     click.option("--queue", type=click.IntRange(0), default=256, help="How many answers may wait for a slot."),
     click.option("--body-limit", type=click.IntRange(1), default=16, help="Most megabytes of a request."),
     click.option(
         "--page/--no-page", "--webui/--no-webui", "--ui/--no-ui", "page", default=True, help="The page at / to try it."
     ),
+    click.option("--slots/--no-slots", "tells_slots", default=True, help="Tell at /slots what is being made."),
     click.option("-v", "--verbose", is_flag=True, help="Log every failure with its traceback."),
-    *(_accepted(name) for name in _ACCEPTED),
+    *LLAMA_FLAGS,
 )
 
 
@@ -204,15 +198,6 @@ def default_threads() -> int:
     """Half the processors that this process may use: their other halves are seldom real."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, usable // 2)
-
-
-def read_sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
-    """The server's default samplers, changed by flags. Takes its own from `given`; raises ValueError for a bad value."""
-    changed = {name: value for name in _SAMPLING if (value := given[name]) is not None}
-    for name in ("top_k", "repeat_last_n"):
-        if name in changed:
-            changed[name] = int(changed[name])
-    return replace(base, **changed)
 
 
 def read_speculation(given: Mapping[str, Any], *, has_draft: bool, types: tuple[str, ...] | None) -> Speculation:

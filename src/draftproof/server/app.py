@@ -29,13 +29,14 @@ log = logging.getLogger(__name__)
 class Access:
     """Who may ask, and how much. `keys`: empty for anybody. `origins`: foreign web pages that may. `body_limit` in bytes.
 
-    `page`: whether there is a page at /.
+    `page`: whether there is a page at /. `slots`: whether /slots tells what is being made.
     """
 
     keys: Sequence[str] = ()
     origins: Sequence[str] = ()
     body_limit: int = 16 * 2**20
     page: bool = True
+    slots: bool = True
 
 
 OPEN = Access()
@@ -43,9 +44,11 @@ OPEN = Access()
 
 def create_app(worker: Worker, access: Access = OPEN) -> Starlette:
     """The server around a worker that was started."""
-    template = ChatTemplate(worker.served.template or PLAIN, worker.served.vocabulary)
+    served = worker.served
+    template = ChatTemplate(served.template or PLAIN, served.vocabulary, served.defaults.template_options)
     app = Starlette(routes=[route for group in GROUPS for route in group.starlette])
-    app.state.draftproof = State(worker, template, SelfReport(worker, template, page=access.page), access.body_limit)
+    report = SelfReport(worker, template, page=access.page, tells_slots=access.slots)
+    app.state.draftproof = State(worker, template, report, access.body_limit)
     app.add_route("/openapi.json", _description)
     app.add_exception_handler(UsageError, _refused)
     app.add_exception_handler(UnicodeEncodeError, _refused)  # half a surrogate pair in the request's text

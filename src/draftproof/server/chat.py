@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from draftproof.core.errors import UsageError
@@ -25,9 +26,11 @@ _MARK = "a sentence that no template has"
 class ChatTemplate:
     """A Jinja template, run in a sandbox: it sees the messages and nothing of this program. It is compiled at its first use."""
 
-    def __init__(self, source: str, vocabulary: Vocabulary) -> None:
+    def __init__(self, source: str, vocabulary: Vocabulary, options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """options: what the template is told beside the messages, where a request does not say otherwise."""
         self.source = source
         self._vocabulary = vocabulary
+        self._options = options
 
     def compile(self) -> None:
         """Raises UsageError for a broken template."""
@@ -76,7 +79,9 @@ class ChatTemplate:
         if carried_on is not False and told[-1]["role"] == "assistant":
             begun, opening = told.pop()["content"], True
         template = self._template
-        unreserved = {name: value for name, value in (extra or {}).items() if name not in _RESERVED}
+        unreserved = {
+            name: value for name, value in {**self._options, **(extra or {})}.items() if name not in _RESERVED
+        }
         try:
             text = template.render(
                 **unreserved,

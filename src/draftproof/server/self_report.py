@@ -13,7 +13,7 @@ from draftproof.server.metrics import prometheus
 from draftproof.server.openai import FINGERPRINT
 from draftproof.server.schema import NativeCompletion
 from draftproof.server.served import Served
-from draftproof.server.settings import Settings, read_settings
+from draftproof.server.settings import RANDOM_SEEDS, Settings, read_settings
 from draftproof.server.speculating import requested, types_text
 from draftproof.server.standing import standing
 from draftproof.server.worker import Worker
@@ -22,10 +22,11 @@ from draftproof.server.worker import Worker
 class SelfReport:
     """Bodies of /props, /slots, /metrics and /v1/models."""
 
-    def __init__(self, worker: Worker, template: ChatTemplate, *, page: bool) -> None:
+    def __init__(self, worker: Worker, template: ChatTemplate, *, page: bool, tells_slots: bool = True) -> None:
         self._worker = worker
         self._template = template
         self.page = page
+        self.tells_slots = tells_slots
         self._created = int(time.time())
 
     @property
@@ -39,9 +40,13 @@ class SelfReport:
     def _defaults(self) -> Settings:
         return read_settings(NativeCompletion.read({"prompt": "a"}), self.served)
 
+    def _seed(self) -> int:
+        seed = self.served.defaults.seed
+        return RANDOM_SEEDS[1] if seed in RANDOM_SEEDS else seed
+
     def props(self) -> dict[str, Any]:
         served, types = self.served, self.standing()
-        params = describe(self._defaults(), types, private=False) | {"seed": 0xFFFF_FFFF}
+        params = describe(self._defaults(), types, private=False) | {"seed": self._seed()}
         vocabulary = served.vocabulary
         return {
             "default_generation_settings": {"params": params, "n_ctx": served.context},
@@ -51,7 +56,7 @@ class SelfReport:
             "model_path": served.path,
             "modalities": {"vision": False, "video": False, "audio": False},
             "media_marker": "",
-            "endpoint_slots": True,
+            "endpoint_slots": self.tells_slots,
             "endpoint_props": False,
             "endpoint_metrics": True,
             "ui": self.page,

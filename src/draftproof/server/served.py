@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
@@ -40,7 +41,8 @@ class Defaults:
 
     `max_tokens` -1: until the context is full. `seed` -1: another for each request. `reuse`: what is held of a prompt is not
     read again. `strict_greedy`: at temperature 0 drafts are no longer than is bit for bit like plain decoding, where that
-    leaves room for drafts at all.
+    leaves room for drafts at all. `breakers`: texts that end a repetition, for DRY. `grammar`: of every answer, in GBNF; "" for
+    none. `template_options`: what the chat template is told beside the messages.
     """
 
     sampling: Sampling = LLAMA_SAMPLING
@@ -49,6 +51,10 @@ class Defaults:
     seed: int = -1
     reuse: bool = True
     strict_greedy: bool = True
+    ignore_eos: bool = False
+    breakers: tuple[str, ...] = BREAKERS
+    grammar: str = ""
+    template_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 LLAMA_DEFAULTS = Defaults()

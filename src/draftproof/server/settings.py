@@ -97,7 +97,8 @@ def read_settings(request: Generate, served: Served) -> Settings:
     ignored = request.unknown
     if request.model not in (None, "", served.name, served.path):
         ignored = sorted([*ignored, "model"])
-    breakers = tuple(BREAKERS if request.dry_sequence_breakers is None else request.dry_sequence_breakers)
+    named = request.dry_sequence_breakers
+    breakers = served.defaults.breakers if named is None else tuple(named)
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     try:
         sampling = _sampling(request, served, breakers)
@@ -113,10 +114,10 @@ def read_settings(request: Generate, served: Served) -> Settings:
         max_tokens=_max_tokens(request, served),
         stops=tuple(stops),
         breakers=breakers,
-        grammar=read_grammar(request),
+        grammar=read_grammar(request, served.defaults.grammar),
         alternatives=_alternatives(request, served.vocabulary.size),
         post_sampling=bool(request.post_sampling_probs),
-        ignore_eos=bool(request.ignore_eos),
+        ignore_eos=_ignores_eos(request, served),
         choices=request.n_cmpl or request.n or 1,
         reuse=served.defaults.reuse if request.cache_prompt is None else request.cache_prompt,
         slot=None if request.id_slot in (None, -1) else request.id_slot,
@@ -141,19 +142,24 @@ def _sampling(request: Generate, served: Served, breakers: tuple[str, ...]) -> S
     if request.top_k is not None:
         given["top_k"] = max(0, request.top_k)
     if request.samplers is not None:
-        given["samplers"] = tuple(_sampler_names(request.samplers))
+        given["samplers"] = tuple(sampler_names(request.samplers))
     bias = read_bias(request.logit_bias or (), served.vocabulary)
-    if request.ignore_eos:
+    if _ignores_eos(request, served):
         bias += [(token, -math.inf) for token in sorted(served.models.target.eog)]
     sampling = replace(served.defaults.sampling, **given, logit_bias=tuple(bias))
     if sampling.dry_multiplier:
-        if not breakers:
+        if request.dry_sequence_breakers is not None and not breakers:
             raise ValueError("dry_sequence_breakers must be a non-empty array of strings")
         sampling = replace(sampling, dry_breakers=breakers_of(breakers, served.vocabulary))
     return sampling
 
 
-def _sampler_names(samplers: str | Sequence[str]) -> Iterable[str]:
+def _ignores_eos(request: Generate, served: Served) -> bool:
+    return served.defaults.ignore_eos if request.ignore_eos is None else request.ignore_eos
+
+
+def sampler_names(samplers: str | Sequence[str]) -> Iterable[str]:
+    """From llama-server's letters, or names as they are. Raises ValueError for unknown letters."""
     if not isinstance(samplers, str):
         return samplers
     unknown = sorted(set(samplers) - LETTERS.keys())

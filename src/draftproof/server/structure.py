@@ -18,11 +18,13 @@ ws     ::= | " " | "\n" [ \t]{0,20}
 """Any JSON object, in llama.cpp's notation."""
 
 
-def read_grammar(request: Generate) -> str:
-    """The grammar in GBNF that a request asks for, "" for none. Raises Refusal."""
+def read_grammar(request: Generate, default: str = "") -> str:
+    """The grammar in GBNF that a request asks for, "" for none. default: where it says nothing of it. Raises Refusal."""
+    if request.grammar is None and request.json_schema is None and request.response_format is None:
+        return default
     asked = [request.grammar, *_from_format(request)]
     if request.json_schema not in (None, False):
-        asked.append(_from_schema(request.json_schema))
+        asked.append(of_schema(request.json_schema))
     named = [text for text in asked if text]
     if len(named) > 1:
         raise Refusal("Ask for one of grammar, json_schema and response_format.")
@@ -36,14 +38,15 @@ def _from_format(request: Generate) -> list[str]:
     if kind == "text":
         return []
     if kind == "json_object":
-        return [_from_schema(request.response_format.get("schema") or {})]
+        return [of_schema(request.response_format.get("schema") or {})]
     if kind == "json_schema":
         wrapped = request.response_format.get("json_schema")
-        return [_from_schema((wrapped.get("schema") if isinstance(wrapped, dict) else None) or {})]
+        return [of_schema((wrapped.get("schema") if isinstance(wrapped, dict) else None) or {})]
     raise Refusal(f'response_format type must be "text", "json_object" or "json_schema", but is {kind!r}')
 
 
-def _from_schema(schema: object) -> str:
+def of_schema(schema: object) -> str:
+    """The grammar of a JSON schema. Raises Refusal."""
     if schema in ({}, True, {"type": "object"}):
         return JSON_GRAMMAR
     return gbnf(schema)

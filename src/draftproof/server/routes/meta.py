@@ -7,7 +7,7 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from draftproof.server.errors import Refusal, not_found
+from draftproof.server.errors import Refusal, not_found, unsupported
 from draftproof.server.openapi import Routes
 from draftproof.server.page import page as the_page
 from draftproof.server.state import state_of
@@ -35,7 +35,10 @@ async def props(request: Request) -> Response:
 @ROUTES.get("/slots", query=("fail_on_no_slot",))
 async def slots(request: Request) -> Response:
     """Every slot, and what runs or ran in it."""
-    told = state_of(request).report.slots()
+    report = state_of(request).report
+    if not report.tells_slots:
+        raise unsupported("This server does not tell what is being made: it was started with --no-slots.")
+    told = report.slots()
     if request.query_params.get("fail_on_no_slot") and all(slot["is_processing"] for slot in told):
         raise Refusal("no slot available", 503, "unavailable_error")
     return answer(told)
