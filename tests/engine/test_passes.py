@@ -65,6 +65,12 @@ def test_no_pass_has_more_rows_with_logits_than_there_is_room_for() -> None:
     assert divided(((4, 1), (4, 1), (4, 1)), range(1, 99), 2, SMOLLM2) == (2, 1)
 
 
+def test_rows_with_logits_are_a_size_that_is_allowed_too() -> None:
+    assert divided(((2, 1),) * 10, (*range(1, 9), 20), 64, None) == (4, 4, 2)
+    assert divided(((2, 1),) * 10, (*range(1, 9), 10, 20), 64, None) == (10,)
+    assert divided(((2, 0),) * 10, (*range(1, 9), 20), 64, None) == (10,)
+
+
 def test_no_division_takes_longer_than_full_passes_and_none_has_a_size_that_is_not_allowed() -> None:
     """Every company of up to 12 pieces of one length, at every limit."""
     limits: list[Sizes] = [range(1, most + 1) for most in range(3, 17)]

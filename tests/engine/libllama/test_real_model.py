@@ -85,16 +85,27 @@ def crowded() -> Iterator[LlamaBackend]:
     made.close()
 
 
-@pytest.mark.parametrize(("each", "count", "calls"), [(1, 12, [12]), (2, 12, [24]), (4, 12, [48]), (1, 11, [8, 3])])
+@pytest.mark.parametrize(
+    ("each", "wanted", "count", "calls"),
+    [
+        (1, 1, 12, [12]),
+        (2, 2, 12, [24]),
+        (4, 4, 12, [48]),
+        (1, 1, 11, [8, 3]),
+        (12, 1, 4, [48]),
+        (2, 1, 12, [24]),
+        (4, 1, 11, [24, 12, 8]),
+    ],
+)
 def test_large_companies_are_read_in_few_calls_that_change_no_bit(
-    crowded: LlamaBackend, tokens: list[int], each: int, count: int, calls: list[int]
+    crowded: LlamaBackend, tokens: list[int], each: int, wanted: int, count: int, calls: list[int]
 ) -> None:
     sequences = [crowded.sequence() for _ in range(count)]
     feeds, alone = [], []
     for i, sequence in enumerate(sequences):
         sequence.extend(tokens[: 3 + 7 * i], rows=0)
-        feeds.append(Feed(sequence, tuple(tokens[i : i + each])))
-        alone.append(sequence.extend(feeds[-1].tokens).copy())
+        feeds.append(Feed(sequence, tuple(tokens[i : i + each]), wanted))
+        alone.append(sequence.extend(feeds[-1].tokens, wanted).copy())
         sequence.truncate(3 + 7 * i)
     with patch.object(crowded.memory, "decode", wraps=crowded.memory.decode) as decode:
         together = crowded.extend(feeds)
