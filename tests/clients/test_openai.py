@@ -151,3 +151,6 @@ def test_errors_become_the_clients_own(clients: Clients) -> None:
 
 def test_the_model_is_listed(clients: Clients) -> None:
     assert [model.id for model in clients.plain.models.list()] == [str(PAIR / "target.gguf")]
+    assert clients.plain.models.retrieve(str(PAIR / "target.gguf")) == clients.plain.models.list().data[0]
+    with pytest.raises(openai.NotFoundError, match="There is no model 'gpt'"):
+        clients.plain.models.retrieve("gpt")

@@ -153,6 +153,12 @@ def test_a_field_that_is_refused_takes_its_neutral_values(drafting: Client) -> N
                     drafting.ask(route, **{**body, "max_tokens": 1, name: value})
 
 
+def test_as_many_choices_as_are_the_best_of_are_all_of_them(drafting: Client) -> None:
+    answer = drafting.ask("/v1/completions", prompt=PROMPT, max_tokens=2, n=2, best_of=2)
+    assert len(answer["choices"]) == 2
+    assert "'best_of'" in drafting.refused("/v1/completions", prompt=PROMPT, max_tokens=2, n=2, best_of=3)
+
+
 BAD: dict[str, list[Any]] = {
     "temperature": ["x", True, [], 1e999],
     "top_k": [1.5, "3", True],

@@ -163,7 +163,7 @@ class OpenAICompletion(Generate):
     prompt: Prompt
     echo: Flag | None = None
     logprobs: Alternatives | Flag | None = None
-    best_of: Any = only(1, why="best_of is not supported; ask for n choices and take the best")
+    best_of: Choices | None = None
     suffix: Any = only("", why="text cannot be filled in before a suffix")
 
 

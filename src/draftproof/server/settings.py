@@ -118,7 +118,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         alternatives=_alternatives(request, served.vocabulary.size),
         post_sampling=bool(request.post_sampling_probs),
         ignore_eos=_ignores_eos(request, served),
-        choices=request.n_cmpl or request.n or 1,
+        choices=_choices(request),
         reuse=served.defaults.reuse if request.cache_prompt is None else request.cache_prompt,
         slot=None if request.id_slot in (None, -1) else request.id_slot,
         echo=isinstance(request, OpenAICompletion) and bool(request.echo),
@@ -196,6 +196,13 @@ def _max_tokens(request: Generate, served: Served) -> int:
         if asked is not None:
             return asked
     return served.defaults.max_tokens
+
+
+def _choices(request: Generate) -> int:
+    choices = request.n_cmpl or request.n or 1
+    if isinstance(request, OpenAICompletion) and request.best_of not in (None, choices):
+        raise Refusal("Field 'best_of': none of the choices is left out; ask for n choices and take the best")
+    return choices
 
 
 def _alternatives(request: Generate, vocab: int) -> int:

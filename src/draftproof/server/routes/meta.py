@@ -57,6 +57,16 @@ async def models(request: Request) -> Response:
     return answer(state_of(request).report.models())
 
 
+@ROUTES.get("/v1/models/{name:path}", listed=False)
+async def model(request: Request) -> Response:
+    """The one model, by its name."""
+    name = request.path_params["name"]
+    for known in state_of(request).report.models()["data"]:
+        if known["id"] == name:
+            return answer(known)
+    raise Refusal(f"There is no model {name!r}; GET /v1/models tells which there is.", 404, "not_found_error")
+
+
 @ROUTES.get("/lora-adapters", listed=False)
 async def lora_adapters(_: Request) -> Response:
     """There are none."""
