@@ -23,6 +23,7 @@ _AS_IT_IS = (
     ("--perf",),
     ("--prefill-assistant",),
     ("--skip-chat-parsing",),
+    ("--swa-full",),
     ("--warmup",),
 )
 _SWITCHES = (
@@ -50,7 +51,6 @@ _SWITCHES = (
     ("--props",),
     ("--reuse-port",),
     ("--spec-draft-backend-sampling",),
-    ("--swa-full",),
 )
 _WITH_VALUES = (
     ("--cache-ram", "-cram"),

@@ -66,7 +66,14 @@ RUNNING = together(
         default=None,
         help="Processors that compute. Default: half of them. With --strict a token that is read alone is read by one.",
     ),
-    click.option("-b", "--batch-size", "batch", type=click.IntRange(64), default=512, help="A multiple of 64."),
+    click.option(
+        "-b",
+        "--batch-size",
+        "batch",
+        type=click.IntRange(64),
+        default=512,
+        help="Prompts are read in parts of so many tokens.",
+    ),
     click.option(
         "-ngl",
         "--gpu-layers",

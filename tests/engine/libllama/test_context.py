@@ -8,8 +8,9 @@ from tests.engine.libllama.models import LAWS, PROMPT, exact, model, read, rows
 
 from draftproof.core.distribution import log_softmax
 from draftproof.engine.backend import ContextFull, UnknownToken
-from draftproof.engine.libllama import Context, Model, Row
-from draftproof.engine.libllama.errors import DecodeFailed, InvalidBatch
+from draftproof.engine.libllama import CacheType, Context, ContextOptions, Model, Row
+from draftproof.engine.libllama.context import _rejected
+from draftproof.engine.libllama.errors import ContextRejected, DecodeFailed, InvalidBatch
 
 pytestmark = pytest.mark.real
 
@@ -57,6 +58,25 @@ def test_what_would_abort_the_process_is_refused_and_nothing_is_read(
     with pytest.raises(error):
         context.decode(batch)
     assert [context.length(sequence) for sequence in range(3)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "remedy"),
+    [
+        ("", "No memory for 9 tokens in 2 sequences: libllama gives no reason", "fewer"),
+        ("failed to allocate a buffer of 9 bytes", "No memory for 9 tokens", "fewer"),
+        ("V cache quantization requires flash_attn", "libllama refuses 9 tokens", "-fa"),
+    ],
+)
+def test_why_there_is_no_context(said: str, told: str, remedy: str) -> None:
+    error = _rejected(ContextOptions(tokens=9, sequences=2), said)
+    assert told in str(error)
+    assert remedy in error.remedy
+
+
+def test_a_cache_type_that_does_not_fit_is_no_want_of_memory(target: Model) -> None:
+    with pytest.raises(ContextRejected, match=r"libllama refuses .*q8_0.*-ctk"):
+        Context(target, ContextOptions(tokens=64, keys=CacheType.Q8_0))
 
 
 def test_a_full_sequence_is_refused_and_the_others_go_on(context: Context) -> None:

@@ -110,9 +110,7 @@ class Context(Owner):
             params.ctx_other = beside.pointer
         pointer = library.make(library.lib.llama_init_from_model, model.pointer, params)
         if pointer == library.ffi.NULL:
-            wanted = f"{options.tokens or 'all its'} tokens in {options.sequences} sequences"
-            why = library.log.trouble() or "libllama gives no reason"
-            raise ContextRejected(f"No memory for {wanted}: {why}.", "Take fewer of either (serve: -c, -np).")
+            raise _rejected(options, library.log.trouble())
         super().__init__(library, pointer, library.lib.llama_free)
         model.adopt(self)
         self.model = model
@@ -232,6 +230,16 @@ class Context(Owner):
                 raise ContextFull(f"Sequence {sequence} is full: it holds {self.tokens} tokens.")
             after[sequence] += 1
         return before
+
+
+def _rejected(options: ContextOptions, why: str) -> ContextRejected:
+    """Of what libllama said; "" where it said nothing, which is seldom anything but want of memory."""
+    wanted = f"{options.tokens or 'all its'} tokens in {options.sequences} sequences"
+    if why and "alloc" not in why and "memory" not in why:
+        remedy = "Change what it names (serve: -ctk and -ctv for the cache, -fa for flash attention, -c, -np)."
+        return ContextRejected(f"libllama refuses {wanted}: {why}.", remedy)
+    why = why or "libllama gives no reason"
+    return ContextRejected(f"No memory for {wanted}: {why}.", "Take fewer of either (serve: -c, -np).")
 
 
 def _cells(model: Model, options: ContextOptions) -> int:
