@@ -81,9 +81,8 @@ def _possible(pieces: Sequence[tuple[int, int]], allowed: Sizes, outputs: int) -
         rows, wanted = rows + piece[0], wanted + piece[1]
         if rows > allowed[-1] or wanted > outputs:
             return
-        if rows in allowed and (
-            not wanted or wanted in allowed
-        ):  # the last layer is computed for rows with logits alone
+        # the last layer is computed for rows with logits alone
+        if rows in allowed and (wanted in allowed or not wanted):
             yield n
 
 
