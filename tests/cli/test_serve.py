@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import gguf
 import httpx2
+import numpy as np
 import pytest
+from benches.gguf_like import write_like
 from click import Context, Option
 from click.testing import CliRunner
 
@@ -176,6 +179,15 @@ def test_a_grammar_holds_for_answers_that_ask_for_none(pair: Path) -> None:
         assert set(re.findall("..", answers[0]["content"])) <= {"ab", "ba"}
         assert not set(answers[1]["content"]) <= set("ab")
     assert "The grammar does not parse" in refused(*files, "--grammar", "root ::= (")
+
+
+@pytest.mark.real
+def test_a_file_with_values_that_are_no_numbers_can_be_refused(pair: Path, tmp_path: Path) -> None:
+    old = gguf.GGUFReader(pair / "target.gguf")
+    tensors = [(tensor.name, np.array(tensor.data), None) for tensor in old.tensors]
+    tensors[0][1].flat[3] = np.nan
+    damaged = str(write_like(old, tmp_path / "damaged.gguf", tensors, {}))
+    assert "has invalid data" in refused("-m", damaged, "--port", "0", "--check-tensors")
 
 
 def refused(*flags: str) -> str:

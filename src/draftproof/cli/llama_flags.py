@@ -29,7 +29,6 @@ _AS_IT_IS = (
 _SWITCHES = (
     ("--backend-sampling", "-bs"),
     ("--cache-idle-slots",),
-    ("--check-tensors",),
     ("--cpu-moe", "-cmoe"),
     ("--kv-offload", "-kvo"),
     ("--kv-unified", "-kvu"),

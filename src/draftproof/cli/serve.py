@@ -198,7 +198,7 @@ def _check_drafts(files: Files, types: Sequence[str]) -> None:
         )
 
 
-_PASSED_ON = ("alias", "batch", "mmap", "repack", "gpu_layers", "cache_type_k", "cache_type_v")
+_PASSED_ON = ("alias", "batch", "mmap", "repack", "check_tensors", "gpu_layers", "cache_type_k", "cache_type_v")
 
 
 def _defaults(given: dict[str, Any], *, has_draft: bool) -> Defaults:

@@ -88,6 +88,7 @@ RUNNING = together(
     click.option("-fa", "--flash-attn", type=click.Choice(["on", "off", "auto"]), default="auto", help="auto is on."),
     click.option("--mmap/--no-mmap", default=True, help="Map the file rather than copy it into memory."),
     click.option("--repack/--no-repack", default=False, help="Faster prompts; batches then differ from single rows."),
+    click.option("--check-tensors", is_flag=True, help="Refuse files with values that are infinite or no numbers."),
     click.option("--cache-prompt/--no-cache-prompt", default=True, help="Keep prompts for the next request."),
     click.option(
         "--strict/--no-strict",

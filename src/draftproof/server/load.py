@@ -23,6 +23,7 @@ class Files:
     strict: only arithmetic that gives a drafted token the very numbers of a plain one. exact_prompts: how prompts are cut or
     kept changes no number either, which makes long ones slow. head: with the target's prediction
     head, which drafts. eagle: `draft` is an EAGLE-3 draft. measure: what rows cost, for drafts as long as pays.
+    check_tensors: no value of a file may be infinite or no number.
     """
 
     target: Path
@@ -37,6 +38,7 @@ class Files:
     flash: bool = True
     mmap: bool = True
     repack: bool = False
+    check_tensors: bool = False
     gpu_layers: int = 0
     cache_type_k: str = "f16"
     cache_type_v: str = "f16"

@@ -84,7 +84,13 @@ def _abandon(*backends: LlamaBackend | None) -> None:
 
 def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     head = files.head and not draft
-    model = ModelOptions(mmap=files.mmap, extra_buffers=files.repack, gpu_layers=files.gpu_layers, heads=head)
+    model = ModelOptions(
+        mmap=files.mmap,
+        extra_buffers=files.repack,
+        gpu_layers=files.gpu_layers,
+        heads=head,
+        check=files.check_tensors,
+    )
     context = ContextOptions(
         tokens=files.context,
         sequences=files.slots,
