@@ -11,7 +11,6 @@ import click
 from draftproof.auditing import AuditConfig, Baseline, Budget, Report, all_comparisons, audit
 from draftproof.auditing.events import Event, FactsGathered
 from draftproof.auditing.pair import Fields, Other, open_pair_of
-from draftproof.cli.given import by_commas
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.client.http import require_listening
@@ -96,7 +95,7 @@ def compare(
             url=first,
             effort=Effort(effort),
             alpha=alpha,
-            checks=tuple(by_commas(checks)),
+            checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
             budget=Budget.parse(budget),
             seed=seed,
             api_key_env=api_key_env,
