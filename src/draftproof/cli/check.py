@@ -10,6 +10,7 @@ import click
 from draftproof.auditing import AuditConfig, Baseline, Budget, Expectation, Report, audit
 from draftproof.auditing.events import Event, PlanMade
 from draftproof.auditing.outcome import EXIT_CODES
+from draftproof.cli.given import by_commas
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.core.probe import Effort
@@ -114,7 +115,7 @@ def check(
             url=url,
             effort=Effort(effort),
             alpha=alpha,
-            checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
+            checks=tuple(by_commas(checks)),
             budget=Budget.parse(budget),
             seed=seed,
             samples=samples,

@@ -11,6 +11,7 @@ import click
 from draftproof.auditing import AuditConfig, Baseline, Budget, Report, all_comparisons, audit
 from draftproof.auditing.events import Event, FactsGathered
 from draftproof.auditing.pair import Fields, Other, open_pair_of
+from draftproof.cli.given import by_commas
 from draftproof.cli.output import Listeners
 from draftproof.cli.output_options import Outputs, output_options
 from draftproof.client.http import require_listening
@@ -95,7 +96,7 @@ def compare(
             url=first,
             effort=Effort(effort),
             alpha=alpha,
-            checks=tuple(name for part in checks for name in part.split(",") if name.strip()),
+            checks=tuple(by_commas(checks)),
             budget=Budget.parse(budget),
             seed=seed,
             api_key_env=api_key_env,

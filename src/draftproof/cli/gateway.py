@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from draftproof.cli.given import read_lines
 from draftproof.core.errors import UsageError, install
 
 _EPILOG = """\b
@@ -89,7 +90,7 @@ def gateway(
         if not key:
             raise UsageError(f"The environment variable {upstream_key_env} is not set.")
         credentials = [(b"authorization", f"Bearer {key}".encode())]
-    keys = [*api_key, *(_lines(api_key_file) if api_key_file else [])]
+    keys = [*api_key, *(read_lines(api_key_file) if api_key_file else [])]
     if keys and credentials is None:
         credentials = []  # the client's key is the gateway's own, and goes no further
 
@@ -102,10 +103,3 @@ def gateway(
 
 def _ready(url: str) -> None:
     click.echo(f"draftproof stands at {url}")
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error

@@ -5,8 +5,8 @@ Where a flag asks for what is so anyway nothing is said of it. The others are to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -110,14 +110,10 @@ def _note(context: click.Context, parameter: click.Parameter, value: object) -> 
         context.meta.setdefault(_GIVEN, []).append(parameter.opts[0])
 
 
-def _hidden(names: Sequence[str], **more: Any) -> Callable[..., Any]:
-    return click.option(
-        *names, f"llama_{names[0].strip('-').replace('-', '_')}", hidden=True, expose_value=False, **more
-    )
-
-
+_as_it_is = partial(click.option, hidden=True, expose_value=False, help="So it is anyway.")
+_told = partial(click.option, hidden=True, expose_value=False, callback=_note, help="Without effect here.")
 LLAMA_FLAGS = (
-    *(_hidden(names, is_flag=True) for names in _AS_IT_IS),
-    *(_hidden(names, is_flag=True, callback=_note) for names in _SWITCHES),
-    *(_hidden(names, multiple=True, callback=_note) for names in _WITH_VALUES),
+    *(_as_it_is(*names, is_flag=True) for names in _AS_IT_IS),
+    *(_told(*names, is_flag=True) for names in _SWITCHES),
+    *(_told(*names, multiple=True) for names in _WITH_VALUES),
 )

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from draftproof.cli import starting
+from draftproof.cli.given import by_commas, read_file, read_lines, read_object
 from draftproof.cli.llama_flags import without_effect
 from draftproof.cli.serve_options import (
     LISTENING,
     MODELS,
     RUNNING,
     SPECULATING,
-    by_commas,
     default_threads,
     read_speculation,
     slot_context,
@@ -30,8 +30,6 @@ from draftproof.cli.serve_options import (
 from draftproof.cli.serve_sampling import (
     SAMPLING,
     read_breakers,
-    read_file,
-    read_object,
     read_sampling,
     read_structure,
 )
@@ -77,7 +75,7 @@ def serve(**given: Any) -> None:
         _import_server()
         if (template := _template(given)) is not None:
             served = _with_template(served, template)
-        _check_grammar(served)
+        served.constraint(served.defaults.grammar)  # a bad one is told now
         from draftproof.server import run
 
         run.Server(served, _options(given), partial(_ready, served, given)).run_on(listening)
@@ -111,15 +109,6 @@ def _template(given: dict[str, Any]) -> str | None:
             "Leave it out for the model's own template, or name a file with --chat-template-file.",
         )
     return text if given["chat_template_file"] is None else read_file(given["chat_template_file"])
-
-
-def _check_grammar(served: Served) -> None:
-    """Raises UsageError for a bad grammar of all answers."""
-    if not served.defaults.grammar:
-        return
-    if served.grammar is None:
-        raise UsageError("Grammars are not supported with this model.", "Leave the flag out.")
-    served.grammar(served.defaults.grammar)
 
 
 def _with_template(served: Served, source: str) -> Served:
@@ -229,7 +218,7 @@ def _options(given: dict[str, Any]) -> Options:
 
     keys = by_commas(given["api_key"])
     if given["api_key_file"] is not None:
-        keys += [line.strip() for line in read_file(given["api_key_file"]).splitlines() if line.strip()]
+        keys += read_lines(given["api_key_file"])
     origins = by_commas(given["cors_origin"])
     access = Access(keys, origins, given["body_limit"] * 2**20, page=given["page"], slots=given["tells_slots"])
     return Options(slots=given["slots"], waiting=given["queue"], access=access)

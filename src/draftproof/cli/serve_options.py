@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,6 @@ class _Layers(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         return -1 if value in {"all", "auto"} else click.INT.convert(value, param, ctx)
-
-
-def by_commas(given: Iterable[str]) -> list[str]:
-    """The parts of all of them."""
-    return [part for text in given for part in text.split(",") if part]
 
 
 MODELS = together(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from draftproof.cli.given import read_file, read_object
 from draftproof.cli.together import together
 from draftproof.core.errors import UsageError
 from draftproof.core.sampling import Sampling
@@ -115,22 +115,3 @@ def read_structure(given: Mapping[str, Any]) -> str:
     from draftproof.server.structure import of_schema
 
     return of_schema(read_object(text, "The JSON schema"))
-
-
-def read_object(text: str, what: str) -> dict[str, Any]:
-    """A JSON object. Raises UsageError."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{what} is no JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{what} must be a JSON object.")
-    return value
-
-
-def read_file(path: Path) -> str:
-    """Raises UsageError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error

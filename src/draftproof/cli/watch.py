@@ -15,6 +15,7 @@ import click
 
 from draftproof.auditing import AuditConfig, all_checks
 from draftproof.auditing.config import select
+from draftproof.cli.given import by_commas
 from draftproof.core.errors import UsageError, install
 from draftproof.core.probe import Effort
 from draftproof.report.page import Page
@@ -92,7 +93,7 @@ def watch(
     timeout: float,
 ) -> int:
     """Audit the server at URL lightly, again and again, and tell when a verdict changes."""
-    chosen = tuple(name for part in checks for name in part.split(",") if name.strip())
+    chosen = tuple(by_commas(checks))
     config = AuditConfig(url, Effort(effort), alpha, chosen, api_key_env=api_key_env, timeout=timeout)
     select(all_checks(), chosen)  # a name that is none is told now, and leaves no state behind
     stop = threading.Event()

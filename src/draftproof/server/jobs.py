@@ -46,7 +46,7 @@ class Choice:
             reuse=settings.reuse,
             slot=settings.slot,
             stop=self.text,
-            constraint=served.grammar(settings.grammar) if settings.grammar and served.grammar else None,
+            constraint=served.constraint(settings.grammar),
         )
 
     def take(self, emitted: Sequence[Emitted]) -> None:
@@ -112,8 +112,6 @@ class Ticket:
     """A request. `events` belongs to the event loop in which the ticket was made; without streaming only ends and errors come."""
 
     def __init__(self, prompts: Sequence[Tokens], settings: Settings, served: Served) -> None:
-        if settings.grammar and served.grammar is None:
-            raise Refusal("Grammars are not supported with this model.")
         self.number = next(_numbers)
         self.settings = settings
         self.loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.backends.llama_follower import LlamaFollower
 from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.ngram_pool import NgramPool
-from draftproof.engine.draft.pace import Costs, time_rows
+from draftproof.engine.draft.pace import Costs, time_row
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
 from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.shape import Constraint
@@ -105,8 +105,8 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     # what a seed gives under rejection sampling depends on the numbers of the draft too
     exact = files.exact_prompts
     strict = exact if draft else files.strict
-    several = max(_ROWS_TESTED, min(files.slots, _MOST_ROWS_TESTED))
-    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else several
+    tested = _ROWS_TESTED if draft else max(_ROWS_TESTED, min(files.slots, _MOST_ROWS_TESTED))
+    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else tested
     longer = () if draft else LONGER_TESTED
     return LlamaOptions(
         model,
@@ -123,7 +123,7 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
 def _seconds(target: LlamaBackend, head: LlamaFollower) -> float:
     """What a token costs that is drafted from hidden rows. Needs a sequence of the target that is free."""
     followed = target.sequence()
-    seconds = aside(partial(time_rows, head))
+    seconds = aside(partial(time_row, head))
     followed.close()
     return seconds
 

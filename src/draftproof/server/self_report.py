@@ -22,7 +22,7 @@ from draftproof.server.worker import Worker
 class SelfReport:
     """Bodies of /props, /slots, /metrics and /v1/models."""
 
-    def __init__(self, worker: Worker, template: ChatTemplate, *, page: bool, tells_slots: bool = True) -> None:
+    def __init__(self, worker: Worker, template: ChatTemplate, *, page: bool, tells_slots: bool) -> None:
         self._worker = worker
         self._template = template
         self.page = page

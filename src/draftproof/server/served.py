@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from draftproof.core.errors import UsageError
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.draft.ngram_pool import NgramPool
@@ -76,6 +77,14 @@ class Served:
     defaults: Defaults = LLAMA_DEFAULTS
     draft_path: str = ""
     grammar: Callable[[str], Constraint] | None = None
+
+    def constraint(self, grammar: str) -> Constraint | None:
+        """None for no grammar, "". Raises UsageError for one that does not parse, or that this model cannot have."""
+        if not grammar:
+            return None
+        if self.grammar is None:
+            raise UsageError("Grammars are not supported with this model.")
+        return self.grammar(grammar)
 
     @property
     def strict_greedy(self) -> bool:

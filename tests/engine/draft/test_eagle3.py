@@ -15,7 +15,7 @@ from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.drafter import NOTHING
 from draftproof.engine.draft.kind import Setup
-from draftproof.engine.draft.pace import Costs, time_rows
+from draftproof.engine.draft.pace import Costs, time_row
 from draftproof.engine.generate import Job, generate
 from draftproof.engine.passes import RowCosts
 from draftproof.engine.slot import Models, Order
@@ -82,7 +82,7 @@ def test_its_own_cost_is_measured_and_decides() -> None:
     target = backend(EAGLE_TARGET)
     eagle = LlamaEagle(target, EAGLE_DRAFT, rehearse=False)
     target.sequence()
-    assert time_rows(eagle) > 0
+    assert time_row(eagle) > 0
     eagle.close()
     target.close()
     setup = Setup(random_table(1), Speculation(types=("draft-eagle3",)), eagle=random_table(1))

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.models import random_table
 
 from draftproof.core.coin import Coin, RngCoin
 from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.asked import Asked
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.ngram_simple import NgramSimple
-from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced
+from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, time_row
 from draftproof.engine.draft.several import FirstOf
 from draftproof.engine.passes import RowCosts
 
@@ -183,6 +184,11 @@ def test_what_a_draft_costs_comes_to_its_rows() -> None:
     assert [costs.of(k) for k in range(5)] == [1.0, 1.75, 3.5, 4.75, 6.0]
     with pytest.raises(ValueError, match="negative"):
         Costs(draft=-1.0)
+
+
+def test_a_row_is_timed_with_a_clock() -> None:
+    ticks = iter(range(1000))
+    assert time_row(random_table(1), clock=lambda: float(next(ticks))) == 1.0
 
 
 class Scripted:

@@ -98,7 +98,6 @@ class LengthPolicy:
         self._costs = costs
         self._n_max = n_max
         self._lengths = tuple(n for n in range(1, n_max + 1) if fits is None or fits(n))
-        self._steps: dict[int, _Steps] = {}
         self._drafted = [0.0] * n_max
         self._accepted = [0.0] * n_max
         self._allowed = self._allowance(min(_FIRST_TRIAL, n_max))
@@ -123,9 +122,7 @@ class LengthPolicy:
         return self._in(1).first_that_pays <= min(longest, self._n_max)
 
     def _in(self, company: int) -> _Steps:
-        if company not in self._steps:
-            self._steps[company] = _steps(self._costs, company, self._n_max, self._lengths)
-        return self._steps[company]
+        return _steps(self._costs, company, self._n_max, self._lengths)
 
     def _allowance(self, longest: int) -> float:
         """The cost of one failure, and what the first trial loses even where it is accepted whole."""
@@ -227,17 +224,15 @@ class Paced:
         self._drafter.close()
 
 
-def time_rows(
-    backend: Backend, rows: int = 1, *, repeats: int = 3, clock: Callable[[], float] = time.perf_counter
-) -> float:
-    """Seconds of a pass of so many rows on a new sequence; the median of `repeats` passes."""
+def time_row(backend: Backend, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a pass of one row on a new sequence; the median of three."""
     sequence = backend.sequence()
     took = []
     try:
-        sequence.extend([0] * (rows + 1), rows)  # one before them: some backends have no row after the very first token
-        for _ in range(repeats):
+        sequence.extend([0, 0], 1)  # one before it: some backends have no row after the very first token
+        for _ in range(3):
             start = clock()
-            sequence.extend([0] * rows)
+            sequence.extend([0])
             took.append(max(clock() - start, 1e-9))
     finally:
         sequence.close()
