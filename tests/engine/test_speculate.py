@@ -10,6 +10,7 @@ from draftproof.core.errors import UsageError
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
 from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, Speculation
 from draftproof.engine.draft.kind import Setup
+from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job
 from draftproof.engine.passes import RowCosts
@@ -50,6 +51,17 @@ def test_a_rule_that_would_change_the_law_is_refused_with_the_reason() -> None:
     assert plan.effective == ()
     assert "temperature 0" in plan.reason
     assert plan.rule is rejection.RULE
+
+
+def test_a_prompt_that_another_request_had_is_no_repetition() -> None:
+    """A pool that all requests fill knows it by heart, which says nothing of how the text goes on."""
+    asked = Speculation(types=("ngram-mod",), ngram_mod=NgramMod(n_match=2, n_min=0, n_max=48))
+    costs, pool = Costs(RowCosts((6.0, 9.0, 11.0, 12.0, 13.0), ((49, 60.0),))), NgramPool()
+    drafted = []
+    for prompt in (range(200), range(100)):
+        plan = make_plan(Setup(TARGET, asked, pool=pool), costs)
+        drafted.append(plan.drafter.propose(list(prompt), 48, RngCoin(1)).tokens)
+    assert drafted == [(), (100, 101, 102, 103)]
 
 
 def test_a_missing_draft_model_is_told() -> None:

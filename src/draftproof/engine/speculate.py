@@ -121,8 +121,8 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
         # what is drawn from a draft model depends on the draft's length, and a seed must give it in any company
         paced = [
-            Paced(d, p, looks_up=not c, company=alone if c and rule.draws_drafts else setup.company)
-            for d, p, c in zip(drafters, policies, cost, strict=True)
+            Paced(d, p, rehearses=not (c or k.shared), company=alone if c and rule.draws_drafts else setup.company)
+            for d, p, c, k in zip(drafters, policies, cost, usable, strict=True)
         ]
         drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)

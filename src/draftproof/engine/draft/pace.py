@@ -110,12 +110,22 @@ class LengthPolicy:
     def rehearse(self, drafter: Drafter, context: Sequence[int], coin: Coin) -> None:
         """Before the first draft: whether the end of the context would have been drafted from what is before it.
 
-        Only for drafters that look drafts up: it must cost nothing. Half of a whole success counts as accepted.
+        Only for drafters that look drafts up, and only in this context: it must cost nothing, and show something. Half of what
+        the context repeated at its end, of at most two of the longest drafts, counts as accepted.
         """
         n = min(self._n_max, len(context) // 2)
-        before, said = context[: len(context) - n], tuple(context[len(context) - n :])
-        if n > _FIRST_TRIAL and self.can_pay(n) and drafter.propose(before, n, coin).tokens == said:
-            self._whole, self._run = n // 4, n // 2
+        if n <= _FIRST_TRIAL or not self.can_pay(n):
+            return
+        end = len(context)
+        repeated, at = 0, max(n, end - 2 * n)
+        while at < end:
+            draft = drafter.propose(context[:at], min(n, end - at), coin).tokens
+            if draft and draft == tuple(context[at : at + len(draft)]):
+                repeated, at = repeated + len(draft), at + len(draft)
+            else:
+                repeated, at = 0, end - n if at < end - n else end
+        if repeated:
+            self._whole, self._run = repeated // 4, repeated // 2
 
     def can_pay(self, longest: int) -> bool:
         """Whether any draft of at most `longest` tokens saves something where all of it is accepted."""
@@ -181,18 +191,18 @@ def alone() -> int:
 
 
 class Paced:
-    """A drafter whose drafts are as long as its policy says. `looks_up`: a draft costs nothing, so the first is rehearsed.
+    """A drafter whose drafts are as long as its policy says. `rehearses`: drafts are looked up in the answer's own context.
 
     company: how many answers are being made, this one among them.
     """
 
     def __init__(
-        self, drafter: Drafter, policy: LengthPolicy, *, looks_up: bool = False, company: Callable[[], int] = alone
+        self, drafter: Drafter, policy: LengthPolicy, *, rehearses: bool = False, company: Callable[[], int] = alone
     ) -> None:
         self.name = drafter.name
         self._drafter = drafter
         self._policy = policy
-        self._rehearses = looks_up
+        self._rehearses = rehearses
         self._count = company
         self._company = 1
         self._known = 0
