@@ -176,7 +176,8 @@ ON_PURPOSE: Mapping[str, str] = {
     ),
     "`response_format`, JSON schemas": (
         "Work on all three routes, and the whole answer is the document; llama-server looks at `response_format` in chats only, "
-        "and lets a document stand in a code block there. The grammars are other ones, so texts differ in spaces."
+        "and lets a document stand in a code block there, by another grammar, that passes over what it cannot say: texts differ in "
+        "spaces. `json_schema` on /completion gives the same grammar, and the same text."
     ),
     "also taken": ("-1 for `repeat_last_n` and `dry_penalty_last_n`: all of the context."),
     "routes that are not there": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,10 +41,25 @@ def test_a_grammar_holds_while_speculating(pair: Client) -> None:
     assert matched["content"] == plain["content"]
 
 
+def test_a_grammar_in_the_notation_of_llguidance_holds_while_speculating(pair: Client) -> None:
+    request = {
+        "prompt": PROMPT,
+        "n_predict": 40,
+        "seed": 3,
+        **NEUTRAL,
+        "grammar": "%llguidance {}\nstart: /(ab|fe|g)+/",
+    }
+    answers = [pair.ask(**request, speculative=on) for on in ({"type": "draft-simple", "adaptive": False}, False)]
+    assert answers[0]["speculation"]["accepted"] > 0
+    assert all(re.fullmatch(r"(ab|fe|g)*[af]?", answer["content"]) for answer in answers)
+
+
 def test_a_grammar_that_does_not_parse_is_refused(pair: Client) -> None:
     assert "grammar" in pair.refused(prompt=PROMPT, grammar="root ::= (")
-    assert "pattern" in pair.refused(prompt=PROMPT, json_schema={"type": "string", "pattern": "^a$"})
-    assert "left recursion" in pair.refused(prompt=PROMPT, json_schema={"$ref": "#"})
+    assert '["contains"]' in pair.refused(prompt=PROMPT, json_schema={"type": "array", "contains": {"const": 1}})
+    assert "%llguidance" not in pair.refused(prompt=PROMPT, json_schema={"type": "array", "uniqueItems": True})
+    assert "the grammar" in pair.refused(prompt=PROMPT, json_schema={"type": "string"})  # it has no quotation mark
+    assert "Expected token" in pair.refused(prompt=PROMPT, grammar="%llguidance {}\nstart: (")
     assert pair.ask(prompt=PROMPT, n_predict=2)["tokens_predicted"] == 2
 
 

@@ -19,6 +19,7 @@ from draftproof.engine.backends.llama_follower import LlamaFollower
 from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, time_row
+from draftproof.engine.guidance import HEADER, Guides
 from draftproof.engine.libllama import CacheType, ContextOptions, Grammar, Model, ModelOptions
 from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.shape import Constraint
@@ -72,7 +73,7 @@ def load(files: Files, said: Callable[[str], None]) -> Served:
         template=model.chat_template() or "",
         about=_about(target, costs),
         draft_path="" if files.draft is None else str(files.draft),
-        grammar=lambda text: _constraint(model, text),
+        grammar=partial(_constraint, model, Guides(model.vocab)),
     )
 
 
@@ -183,5 +184,6 @@ class _Allowed:
         self._grammar.accept(token)
 
 
-def _constraint(model: Model, text: str) -> Constraint:
-    return _Allowed(Grammar.parse(model, text))
+def _constraint(model: Model, guides: Guides, text: str) -> Constraint:
+    """Of a grammar in GBNF or in llguidance's notation."""
+    return guides.guide(text) if text.startswith(HEADER) else _Allowed(Grammar.parse(model, text))

@@ -42,7 +42,7 @@ class Defaults:
 
     `max_tokens` -1: until the context is full. `seed` -1: another for each request. `reuse`: what is held of a prompt is not
     read again. `strict_greedy`: at temperature 0 drafts are no longer than is bit for bit like plain decoding, where that
-    leaves room for drafts at all. `breakers`: texts that end a repetition, for DRY. `grammar`: of every answer, in GBNF; "" for
+    leaves room for drafts at all. `breakers`: texts that end a repetition, for DRY. `grammar`: of every answer; "" for
     none. `template_options`: what the chat template is told beside the messages.
     """
 
@@ -65,7 +65,7 @@ LLAMA_DEFAULTS = Defaults()
 class Served:
     """`name` is what clients see as the model, `path` where it came from. `template` is the chat template, "" for none.
 
-    `grammar` makes a constraint from GBNF text and raises UsageError for a bad one; None where grammars cannot be had.
+    `grammar` makes a constraint from a grammar and raises UsageError for a bad one; None where grammars cannot be had.
     """
 
     name: str

@@ -105,6 +105,8 @@ def read_settings(request: Generate, served: Served) -> Settings:
         speculation = read_speculation(request, served)
     except ValueError as error:
         raise Refusal(f"{error}.") from error
+    grammar = read_grammar(request, served.defaults.grammar)
+    served.constraint(grammar)  # refuses what cannot be had; to compile it may take long, and is done once
     ignored = sorted([*ignored, *without_effect(request, speculation)])
     return Settings(
         sampling,
@@ -114,7 +116,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         max_tokens=_max_tokens(request, served),
         stops=tuple(stops),
         breakers=breakers,
-        grammar=read_grammar(request, served.defaults.grammar),
+        grammar=grammar,
         alternatives=_alternatives(request, served.vocabulary.size),
         post_sampling=bool(request.post_sampling_probs),
         ignore_eos=_ignores_eos(request, served),

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+from draftproof.engine.guidance import grammar_of
 from draftproof.server.errors import Refusal
-from draftproof.server.json_schema import gbnf
 from draftproof.server.schema import Generate
-
-JSON_GRAMMAR = r"""
-root   ::= object
-value  ::= object | array | string | number | ("true" | "false" | "null") ws
-object ::= "{" ws (string ":" ws value ("," ws string ":" ws value)*)? "}" ws
-array  ::= "[" ws (value ("," ws value)*)? "]" ws
-string ::= "\"" ([^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}))* "\"" ws
-number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
-ws     ::= | " " | "\n" [ \t]{0,20}
-"""
-"""Any JSON object, in llama.cpp's notation."""
 
 
 def read_grammar(request: Generate, default: str = "") -> str:
-    """The grammar in GBNF that a request asks for, "" for none. default: where it says nothing of it. Raises Refusal."""
+    """The grammar that a request asks for, "" for none. default: where it says nothing of it. Raises Refusal."""
     if request.grammar is None and request.json_schema is None and request.response_format is None:
         return default
     asked = [request.grammar, *_from_format(request)]
@@ -46,7 +35,5 @@ def _from_format(request: Generate) -> list[str]:
 
 
 def of_schema(schema: object) -> str:
-    """The grammar of a JSON schema. Raises Refusal."""
-    if schema in ({}, True, {"type": "object"}):
-        return JSON_GRAMMAR
-    return gbnf(schema)
+    """The grammar of a JSON schema; of any object where it says nothing."""
+    return grammar_of({"type": "object"} if schema in ({}, True) else schema)

@@ -83,8 +83,12 @@ class Vocab:
         key = (token, special)
         found = self._pieces.get(key)
         if found is None:
-            found = self._pieces[key] = self._read_piece(self._known(token), special)
+            found = self._pieces[key] = self._read_piece(self._known(token), special=special)
         return found
+
+    def pieces(self) -> list[bytes]:
+        """The bytes of every token, control tokens written out. Takes a second where there are some hundred thousand."""
+        return [self._read_piece(token, special=True) for token in range(self.size)]
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
         """Token ids of a text.
@@ -136,7 +140,7 @@ class Vocab:
             raise UnknownToken(f"Token id {token} is outside [0, {self.size}).")
         return token
 
-    def _read_piece(self, token: int, special: bool) -> bytes:
+    def _read_piece(self, token: int, *, special: bool) -> bytes:
         ffi = self._model.library.ffi
         room = PIECE_BYTES
         while True:
