@@ -194,6 +194,21 @@ def pieces_without_entries(folder: Path) -> Found:
     return Found("logprob entries per token", shares[0], shares[1], "control: tokens that are letters")
 
 
+def schema_that_is_dropped(folder: Path) -> Found:
+    """A JSON schema that llguidance cannot compile has no effect, and is not refused; `generation_settings` shows its grammar."""
+    asks: list[dict[str, Any]] = [
+        {"json_schema": {"type": "string", "format": "colour"}},
+        {"grammar": "%llguidance {}\nstart: /a+/"},
+    ]
+    with _server("letters", folder) as server:
+        plain = post(server.url, prompt=list(PROMPT), n_predict=16, seed=1, **NEUTRAL)
+        same = [
+            post(server.url, prompt=list(PROMPT), n_predict=16, seed=1, **NEUTRAL, **ask)["content"] == plain["content"]
+            for ask in asks
+        ]
+    return Found("answer as without the schema (1 = yes)", same[0], same[1], "control: a grammar that compiles")
+
+
 def conditional_p_value(found: list[Context], sampling: Sampling, kind: str, before: int) -> float:
     """Chi-square of the token after the first `before`, given them, against its law; cells that expect less than 5 are one."""
     laws = AnswerLaws(kinds.pair(kind).target_logits, PROMPT, sampling)
@@ -222,6 +237,7 @@ ALL: tuple[Callable[[Path], Found], ...] = (
     replayed_randomness,
     head_that_remembers,
     pieces_without_entries,
+    schema_that_is_dropped,
 )
 
 

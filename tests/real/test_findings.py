@@ -53,3 +53,8 @@ def test_pieces_of_characters_have_no_logprobs_of_their_own(tmp_path: Path) -> N
     found = findings.pieces_without_entries(tmp_path)
     assert found.broken < 0.9
     assert found.control == 1
+
+
+def test_a_schema_that_does_not_compile_is_dropped(tmp_path: Path) -> None:
+    found = findings.schema_that_is_dropped(tmp_path)
+    assert (found.broken, found.control) == (1, 0)
