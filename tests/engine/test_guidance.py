@@ -14,6 +14,8 @@ from tests.engine.libllama.models import smollm2
 from draftproof.core.errors import UsageError
 from draftproof.engine.guidance import Guides, grammar_of
 from draftproof.engine.libllama import Model, load_library
+from draftproof.server.schema import NativeCompletion
+from draftproof.server.structure import read_grammar
 
 PERSON = {
     "type": "object",
@@ -236,3 +238,21 @@ def test_guides_of_one_grammar_go_their_own_ways(guides: Guides, model: Model) -
     first.advance(quote)
     assert first.allowed(np.array([quote, a, b])).tolist() == [False, True, True]
     assert second.allowed(np.array([quote, a, b])).tolist() == [True, False, False]
+
+
+@pytest.mark.real
+def test_little_space_is_enough_for_a_document_and_not_for_an_endless_one(guides: Guides, model: Model) -> None:
+    asked = {"prompt": "x", "response_format": {"type": "json_object", "schema": {"type": "array"}}}
+    text = read_grammar(NativeCompletion.read(asked))
+
+    def takes_text(document: str) -> bool:
+        guide = guides.guide(text)
+        for token in model.vocab.tokenize(document, add_special=False):
+            if not guide.allowed(np.array([token]))[0]:
+                return False
+            guide.advance(token)
+        return True
+
+    assert takes_text("[\n    1, 2,\n    {}\n]")
+    assert not takes_text("[" + 3 * " ")
+    assert not takes_text("[" + 2 * "\n")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 from draftproof.engine.guidance import grammar_of
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import Generate
+
+_NAMED_PARTS = {"properties", "$defs", "definitions"}
+_LISTED_PARTS = {"anyOf", "oneOf", "prefixItems"}
+_PARTS = {"items", "additionalProperties"}
+_SAYS_OF_OTHERS = {"additionalProperties", "patternProperties", "$ref", "anyOf", "oneOf"}
+_ANY_OBJECT = {"type": "object"}
+_LITTLE_SPACE = {"x-guidance": {"whitespace_pattern": r" |\n[ \t]{0,20}"}}
+_TOO_DEEP = Refusal("The JSON schema is nested too deeply.")
 
 
 def read_grammar(request: Generate, default: str = "") -> str:
@@ -27,13 +37,47 @@ def _from_format(request: Generate) -> list[str]:
     if kind == "text":
         return []
     if kind == "json_object":
-        return [of_schema(request.response_format.get("schema") or {})]
+        return [_sparing(request.response_format.get("schema"))]
     if kind == "json_schema":
         wrapped = request.response_format.get("json_schema")
-        return [of_schema((wrapped.get("schema") if isinstance(wrapped, dict) else None) or {})]
+        return [_sparing(wrapped.get("schema") if isinstance(wrapped, dict) else None)]
     raise Refusal(f'response_format type must be "text", "json_object" or "json_schema", but is {kind!r}')
 
 
 def of_schema(schema: object) -> str:
-    """The grammar of a JSON schema; of any object where it says nothing."""
-    return grammar_of({"type": "object"} if schema in ({}, True) else schema)
+    """The grammar of a JSON schema; of any object where it says nothing. Raises Refusal for one that is nested too deeply."""
+    try:
+        return grammar_of(_ANY_OBJECT if schema in ({}, True) else schema)
+    except RecursionError as error:
+        raise _TOO_DEEP from error
+
+
+def _sparing(schema: object) -> str:
+    """The grammar of those documents of a schema that have little space, and no properties that it does not name.
+
+    So llama-server reads what comes as `response_format`: a model that may always add some seldom ends. What the schema says of
+    either itself holds; and where parts are put together by `allOf`, properties may be more than each of them names.
+    """
+    try:
+        closed = schema if '"allOf"' in json.dumps(schema) else _without_others(schema)
+    except RecursionError as error:
+        raise _TOO_DEEP from error
+    closed = closed or _ANY_OBJECT
+    return of_schema({**_LITTLE_SPACE, **closed} if isinstance(closed, dict) else closed)
+
+
+def _without_others(schema: object) -> object:
+    if not isinstance(schema, dict):
+        return schema
+    closed = dict(schema)
+    for keyword in _NAMED_PARTS & schema.keys():
+        if isinstance(schema[keyword], dict):
+            closed[keyword] = {name: _without_others(part) for name, part in schema[keyword].items()}
+    for keyword in _LISTED_PARTS & schema.keys():
+        if isinstance(schema[keyword], list):
+            closed[keyword] = [_without_others(part) for part in schema[keyword]]
+    for keyword in _PARTS & schema.keys():
+        closed[keyword] = _without_others(schema[keyword])
+    if "properties" in schema and not _SAYS_OF_OTHERS & schema.keys():
+        closed["additionalProperties"] = False
+    return closed
