@@ -46,7 +46,7 @@ def test_what_a_schema_says_of_other_properties_holds() -> None:
     for more in ({"additionalProperties": True}, {"additionalProperties": {"type": "null"}}, {"$ref": "#/$defs/d"}):
         schema = {"properties": {"a": {}}, **more}
         assert formatted(schema) == schema
-    together = {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
+    together: dict[str, Any] = {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
     assert formatted(together) == together
 
 
