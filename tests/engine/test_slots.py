@@ -111,6 +111,16 @@ def test_company_order_and_kept_prompts_change_no_answer(orders: list[Order], co
     assert together == one_by_one
 
 
+@pytest.mark.parametrize("speculation", [DRAFT, BOTH])
+def test_a_draft_model_is_not_asked_before_the_answer_begins(speculation: Speculation) -> None:
+    """It would have to go back afterwards, which not every memory can."""
+    asked = order((0, 0, 0, 0, 2, 4, 0, 0, 0, 0, 2, 4), 7, 3, speculation)
+    shared = models(can_truncate=False)
+    assert finish(Slots(shared, 1), asked) == finish(Slots(models(), 1), asked)
+    assert isinstance(shared.draft, Model)
+    assert sum(shared.draft.fed[0]) >= len(asked.job.prompt)
+
+
 def test_verification_rows_of_all_slots_go_in_one_batch() -> None:
     shared = models()
     slots = Slots(shared, 3)

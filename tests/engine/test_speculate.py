@@ -150,6 +150,6 @@ def test_a_drafter_that_drafted_nothing_says_why(asked: dict[str, Any], reason: 
 
 
 def test_who_was_never_asked_knows_no_reason_but_shortness() -> None:
-    plan = make_plan(setup(types=("draft-simple",)), DEAR)
+    plan = make_plan(setup(types=("ngram-simple",)), DEAR)
     assert plan.why_nothing(20) == ""
     assert plan.why_nothing(2) == "too short to be drafted for"

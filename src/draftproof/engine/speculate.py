@@ -20,7 +20,6 @@ from draftproof.engine.verify import rule as rule_of
 from draftproof.engine.verify.rule import Rule
 
 CANNOT_PAY = "not even drafts that are accepted whole would pay here"
-_PRICED = Costs(draft=1.0, head=1.0)
 _SHORT = 2
 """The first token is not drafted, and the last one alone never."""
 _UNBOUNDED = 64
@@ -68,7 +67,7 @@ def why_not(kind_: Kind, setup: Setup, costs: Costs | None = None) -> str:
     missing = kind_.missing(setup)
     if missing or not setup.speculation.adaptive or costs is None:
         return missing
-    longest = setup.speculation.draft.n_max if kind_.cost(costs) else _UNBOUNDED
+    longest = _UNBOUNDED if kind_.looks_up else setup.speculation.draft.n_max
     policy = LengthPolicy(replace(costs, draft=kind_.cost(costs)), longest)
     return "" if policy.can_pay(longest) else CANNOT_PAY
 
@@ -112,7 +111,7 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))
     setup = replace(setup, drawn=rule.draws_drafts)
     cost = [k.cost(costs or Costs()) for k in usable]
-    noting = [Asked(k.open(setup), looks_up=not k.cost(_PRICED)) for k in usable]
+    noting = [Asked(k.open(setup), looks_up=k.looks_up) for k in usable]
     drafters: list[Drafter] = list(noting)
     paced: list[Paced] = []
     if asked.strict:
@@ -121,8 +120,13 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
         # what is drawn from a draft model depends on the draft's length, and a seed must give it in any company
         paced = [
-            Paced(d, p, rehearses=not (c or k.shared), company=alone if c and rule.draws_drafts else setup.company)
-            for d, p, c, k in zip(drafters, policies, cost, usable, strict=True)
+            Paced(
+                drafter,
+                policy,
+                rehearses=k.looks_up and not k.shared,
+                company=setup.company if k.looks_up or not rule.draws_drafts else alone,
+            )
+            for drafter, policy, k in zip(drafters, policies, usable, strict=True)
         ]
         drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)

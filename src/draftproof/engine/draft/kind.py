@@ -12,6 +12,8 @@ from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, alone
 
+_PRICED = Costs(draft=1.0, head=1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -50,3 +52,8 @@ class Kind:
     missing: Callable[[Setup], str] = lambda _setup: ""
     cost: Callable[[Costs], float] = lambda _costs: 0.0
     shared: bool = False
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether drafts are looked up, and not made by a model; also where what rows cost is not known."""
+        return not self.cost(_PRICED)
