@@ -14,7 +14,6 @@ _PARTS = {"items", "additionalProperties"}
 _SAYS_OF_OTHERS = {"additionalProperties", "patternProperties", "$ref", "anyOf", "oneOf"}
 _ANY_OBJECT = {"type": "object"}
 _LITTLE_SPACE = {"x-guidance": {"whitespace_pattern": r" |\n[ \t]{0,20}"}}
-_TOO_DEEP = Refusal("The JSON schema is nested too deeply.")
 
 
 def read_grammar(request: Generate, default: str = "") -> str:
@@ -49,7 +48,7 @@ def of_schema(schema: object) -> str:
     try:
         return grammar_of(_ANY_OBJECT if schema in ({}, True) else schema)
     except RecursionError as error:
-        raise _TOO_DEEP from error
+        raise _too_deep() from error
 
 
 def _sparing(schema: object) -> str:
@@ -61,9 +60,13 @@ def _sparing(schema: object) -> str:
     try:
         closed = schema if '"allOf"' in json.dumps(schema) else _without_others(schema)
     except RecursionError as error:
-        raise _TOO_DEEP from error
+        raise _too_deep() from error
     closed = closed or _ANY_OBJECT
     return of_schema({**_LITTLE_SPACE, **closed} if isinstance(closed, dict) else closed)
+
+
+def _too_deep() -> Refusal:
+    return Refusal("The JSON schema is nested too deeply.")
 
 
 def _without_others(schema: object) -> object:
