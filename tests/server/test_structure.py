@@ -48,6 +48,9 @@ def test_what_a_schema_says_of_other_properties_holds() -> None:
         assert formatted(schema) == schema
     together: dict[str, Any] = {"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
     assert formatted(together) == together
+    parts = [{"properties": {name: {"type": "null"}}, "required": [name]} for name in "bc"]
+    beside: dict[str, Any] = {"properties": {"a": {}}, "required": ["a"], "anyOf": parts}
+    assert formatted({"items": beside}) == {"items": beside}
 
 
 def test_a_schema_in_the_field_of_its_own_is_taken_as_it_is() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from draftproof.engine.guidance import grammar_of
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import Generate
@@ -11,7 +9,8 @@ from draftproof.server.schema import Generate
 _NAMED_PARTS = {"properties", "$defs", "definitions"}
 _LISTED_PARTS = {"anyOf", "oneOf", "prefixItems"}
 _PARTS = {"items", "additionalProperties"}
-_SAYS_OF_OTHERS = {"additionalProperties", "patternProperties", "$ref", "anyOf", "oneOf"}
+_BESIDE = {"$ref", "anyOf", "oneOf"}
+_SAYS_OF_OTHERS = {"additionalProperties", "patternProperties"}
 _ANY_OBJECT = {"type": "object"}
 _LITTLE_SPACE = {"x-guidance": {"whitespace_pattern": r" |\n[ \t]{0,20}"}}
 
@@ -55,10 +54,10 @@ def _sparing(schema: object) -> str:
     """The grammar of those documents of a schema that have little space, and no properties that it does not name.
 
     So llama-server reads what comes as `response_format`: a model that may always add some seldom ends. What the schema says of
-    either itself holds; and where parts are put together by `allOf`, properties may be more than each of them names.
+    either itself holds; and where several places name the properties of one object, there may be more than each of them names.
     """
     try:
-        closed = schema if '"allOf"' in json.dumps(schema) else _without_others(schema)
+        closed = schema if _adds_up(schema) else _without_others(schema)
     except RecursionError as error:
         raise _too_deep() from error
     closed = closed or _ANY_OBJECT
@@ -67,6 +66,16 @@ def _sparing(schema: object) -> str:
 
 def _too_deep() -> Refusal:
     return Refusal("The JSON schema is nested too deeply.")
+
+
+def _adds_up(schema: object) -> bool:
+    """Whether several places may name the properties of one object; a name like the keyword's counts too."""
+    if isinstance(schema, list):
+        return any(map(_adds_up, schema))
+    if not isinstance(schema, dict):
+        return False
+    beside = "properties" in schema and not _BESIDE.isdisjoint(schema)
+    return beside or "allOf" in schema or any(map(_adds_up, schema.values()))
 
 
 def _without_others(schema: object) -> object:
