@@ -16,6 +16,7 @@ from draftproof.core.speculation import DraftModel, NgramLookup, Speculation
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.generate import Counters, Generation, Job
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.libllama import ContextOptions
 from draftproof.engine.speculate import make_plan
 
@@ -53,7 +54,7 @@ def answer(
     sequence = target.sequence()
     generation = Generation(target, sequence, job, drafter=plan.drafter, rule=plan.rule, n_max=plan.n_max)
     while not generation.finish:
-        feed = generation.feed()
+        feed = run_alone(generation.feed())
         generation.take(sequence.extend(feed.tokens, feed.rows))
     plan.drafter.close()
     sequence.close()

@@ -16,6 +16,7 @@ from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.emit import Emitted, Report
 from draftproof.engine.generate import Generation, Job
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.verify.rule import Rule
 
 ALL_NUMBERS = Report(alternatives=3, post_sampling=True, rows=True)
@@ -91,7 +92,7 @@ def run(target: TableBackend, job: Job, drafter: Drafter | None, rule: Rule, **o
     generation = Generation(target, sequence, job, drafter=drafter, rule=rule, **options)
     blocks = []
     while not generation.finish:
-        feed = generation.feed()
+        feed = run_alone(generation.feed())
         if block := generation.take(sequence.extend(feed.tokens, feed.rows)):
             blocks.append(block)
             assert sequence.tokens == generation.context[: sequence.length]

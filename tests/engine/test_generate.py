@@ -12,6 +12,7 @@ from draftproof.engine.backend import CannotTruncate, ContextFull
 from draftproof.engine.backends.table import TableBackend
 from draftproof.engine.emit import NOTHING_ASKED, Origin
 from draftproof.engine.generate import Counters, Generation, Job, generate
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.stop import Finish, StopTokens
 from draftproof.engine.verify import match, rejection
 
@@ -55,7 +56,7 @@ def test_many_generations_in_one_batch_say_what_they_say_alone() -> None:
     generations = [Generation(target, target.sequence(), job, drafter=model_drafter(draft)) for job in jobs]
     together: list[list[int]] = [[] for _ in jobs]
     while busy := [i for i, g in enumerate(generations) if not g.finish]:
-        feeds = [generations[i].feed() for i in busy]
+        feeds = [run_alone(generations[i].feed()) for i in busy]
         for i, rows in zip(busy, target.extend(feeds), strict=True):
             together[i] += [e.token for e in generations[i].take(rows)]
     assert together == alone
@@ -76,7 +77,7 @@ def test_a_remembered_prefix_is_not_read_again() -> None:
         target.calls.clear()
         generation = Generation(target, sequence, Job((0, 1, 2, 3, 4, 0), 1))
         while not generation.finish:
-            feed = generation.feed()
+            feed = run_alone(generation.feed())
             generation.take(sequence.extend(feed.tokens, feed.rows))
         assert sum(map(len, target.calls)) == max(1, 6 - held)
         assert generation.context[-1] == next(iter(generate(target, Job((0, 1, 2, 3, 4, 0), 1)))).token
@@ -117,7 +118,7 @@ def test_no_tokens_asked_no_tokens_made() -> None:
         if held:
             sequence.extend((0, 1)[:held])
         generation = Generation(target, sequence, Job((0, 1), 0))
-        feed = generation.feed()
+        feed = run_alone(generation.feed())
         assert generation.take(sequence.extend(feed.tokens, feed.rows)) == []
         assert (generation.finish, sequence.length) == (Finish.LENGTH, 2)
 

@@ -13,6 +13,7 @@ from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, Paced
 from draftproof.engine.generate import Job
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.passes import RowCosts
 from draftproof.engine.speculate import make_plan
 from draftproof.engine.verify import greedy, match, rejection
@@ -60,7 +61,7 @@ def test_a_prompt_that_another_request_had_is_no_repetition() -> None:
     drafted = []
     for prompt in (range(200), range(100)):
         plan = make_plan(Setup(TARGET, asked, pool=pool), costs)
-        drafted.append(plan.drafter.propose(list(prompt), 48, RngCoin(1)).tokens)
+        drafted.append(run_alone(plan.drafter.propose(list(prompt), 48, RngCoin(1))).tokens)
     assert drafted == [(), (100, 101, 102, 103)]
 
 
@@ -145,7 +146,7 @@ DEAR = Costs(RowCosts((1.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6)))
 def test_a_drafter_that_drafted_nothing_says_why(asked: dict[str, Any], reason: str) -> None:
     plan = make_plan(setup(**asked), DEAR)
     assert plan.effective
-    assert plan.drafter.propose([0, 1, 2], min(plan.n_max, 30), RngCoin(1)).tokens == ()
+    assert run_alone(plan.drafter.propose([0, 1, 2], min(plan.n_max, 30), RngCoin(1))).tokens == ()
     assert reason in plan.why_nothing(20)
 
 

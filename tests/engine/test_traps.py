@@ -22,6 +22,7 @@ from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.emit import Origin
 from draftproof.engine.generate import Job
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.speculate import make_plan
 from draftproof.engine.stop import Finish
 from draftproof.engine.verify import greedy, match, rejection
@@ -137,7 +138,8 @@ def test_a_grammar_is_told_of_emitted_tokens_only(rule: Rule) -> None:
 def test_q_is_the_law_after_the_drafters_own_truncation() -> None:
     draft = random_table(3, vocab=6)
     for seed in range(20):
-        proposal = model_drafter(draft, 4, Sampling(top_k=2, temperature=0.7)).propose((0, 1), 4, RngCoin(seed))
+        drafter = model_drafter(draft, 4, Sampling(top_k=2, temperature=0.7))
+        proposal = run_alone(drafter.propose((0, 1), 4, RngCoin(seed)))
         assert proposal.q is not None
         context = [0, 1]
         for x, q in zip(proposal.tokens, proposal.q, strict=True):
@@ -150,8 +152,8 @@ def test_q_is_the_law_after_the_drafters_own_truncation() -> None:
 
 def test_a_draft_of_likeliest_tokens_is_one_hot() -> None:
     draft = random_table(3)
-    assert model_drafter(draft, 4, drawn=False).propose((0, 1), 4, RngCoin(1)).q is None
-    assert model_drafter(draft, 4, Sampling(temperature=0)).propose((0, 1), 4, RngCoin(1)).q is None
+    for drafter in (model_drafter(draft, 4, drawn=False), model_drafter(draft, 4, Sampling(temperature=0))):
+        assert run_alone(drafter.propose((0, 1), 4, RngCoin(1))).q is None
 
 
 @pytest.mark.parametrize(("vocab", "message"), [(6, "6 tokens"), (5, "other texts")])
@@ -172,8 +174,8 @@ def test_both_memories_hold_what_was_said_and_nothing_else(seed: int, k: int, ca
     class Checked(ModelDrafter):
         def propose(self, context, k, coin):  # type: ignore[no-untyped-def]
             assert self.held() == list(context)[: len(self.held())]
-            mine = super().propose(context, k, coin)
-            fresh = model_drafter(draft, 8).propose(context, k, coin)
+            mine = yield from super().propose(context, k, coin)
+            fresh = run_alone(model_drafter(draft, 8).propose(context, k, coin))
             assert mine.tokens == fresh.tokens
             assert [q.p.tolist() for q in mine.q or ()] == [q.p.tolist() for q in fresh.q or ()]
             return mine

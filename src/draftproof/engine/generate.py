@@ -17,9 +17,10 @@ from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.engine.backend import Backend, ContextFull, Feed, Rows
 from draftproof.engine.backend import Sequence as Memory
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Drafter, Proposal
 from draftproof.engine.draft.none import NoDrafter
 from draftproof.engine.emit import LOGPROB_ONLY, Emitted, Origin, Report
+from draftproof.engine.in_step import Reads, run_alone
 from draftproof.engine.prompt import PromptReader
 from draftproof.engine.shape import Constraint, Shaper
 from draftproof.engine.stop import Finish, Stop, StopTokens
@@ -77,7 +78,7 @@ class Counters:
 
 
 class Generation:
-    """`while not g.finish: emitted = g.take(extend(g.feed()))`.
+    """`while not g.finish: emitted = g.take(extend(run_alone(g.feed())))`.
 
     The sequence may hold a prefix of the prompt already. Between two calls it holds a prefix of `context`; everything emitted
     but the last token, at most, is in it. The drafter is used, not owned. known: float32[vocab], the logits after the prompt,
@@ -150,22 +151,22 @@ class Generation:
         self._settle(before, 0)
         return emitted
 
-    def feed(self) -> Feed:
-        """The tokens that the model has to read next. Call `take` with its rows before the next `feed`."""
+    def feed(self) -> Reads[Feed]:
+        """The tokens that the model has to read next, once they are drafted. Call `take` with its rows before the next `feed`."""
         if self._held is not None:
             return Feed(self._sequence, self._draft.tokens)
         if self._prompt.reading:
             return self._prompt.feed()
         pending = tuple(self.context[self._sequence.length :])
-        self._draft = self._propose()
+        self._draft = yield from self._propose()
         if self._draft.tokens and self._backend.can_truncate:
             return Feed(self._sequence, (*pending, *self._draft.tokens), rows=1 + len(self._draft.tokens))
         return Feed(self._sequence, pending, rows=1)
 
-    def _propose(self) -> Draft:
+    def _propose(self) -> Proposal:
         room = min(self.job.max_tokens - self.counters.emitted - 1, self._backend.context - len(self.context))
         k = min(self._n_max, room)
-        return self._drafter.propose(self.context, k, self._coin) if k > 0 else NOTHING
+        return (yield from self._drafter.propose(self.context, k, self._coin)) if k > 0 else NOTHING
 
     def take(self, rows: Rows) -> list[Emitted]:
         """The tokens that follow from the rows of the last `feed`; none while the prompt is read or half a block is fed."""
@@ -261,7 +262,7 @@ def generate(
             backend, sequence, job, drafter=drafter, rule=rule, n_max=n_max, coin=coin, constraint=constraint
         )
         while not generation.finish:
-            feed = generation.feed()
+            feed = run_alone(generation.feed())
             yield from generation.take(sequence.extend(feed.tokens, feed.rows))
     finally:
         sequence.close()

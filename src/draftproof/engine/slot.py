@@ -11,7 +11,7 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Feed, Rows
 from draftproof.engine.backend import Sequence as Memory
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter, Proposal
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, alone
@@ -228,40 +228,11 @@ class AfterFirst:
         self._drafter = drafter
         self._prompt = prompt
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
-        return self._drafter.propose(context, k, coin) if len(context) > self._prompt else NOTHING
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
+        return (yield from self._drafter.propose(context, k, coin)) if len(context) > self._prompt else NOTHING
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
         self._drafter.observe(context, draft, accepted)
 
     def close(self) -> None:
         self._drafter.close()
-
-
-class Lent:
-    """A memory that outlives the drafter that uses it: `close` leaves it open."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    @property
-    def length(self) -> int:
-        return self._memory.length
-
-    def extend(self, tokens: Sequence[int], rows: int | None = None) -> Rows:
-        return self._memory.extend(tokens, rows)
-
-    def truncate(self, length: int) -> None:
-        self._memory.truncate(length)
-
-    def checkpoint(self) -> object:
-        return self._memory.checkpoint()
-
-    def restore(self, checkpoint: object) -> None:
-        self._memory.restore(checkpoint)
-
-    def fork(self) -> Memory:
-        return self._memory.fork()
-
-    def close(self) -> None:
-        """The slot's."""

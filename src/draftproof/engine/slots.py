@@ -13,7 +13,8 @@ from draftproof.core.errors import UsageError
 from draftproof.engine.backend import Feed, Rows
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
-from draftproof.engine.slot import AfterFirst, Lent, Models, Order, Run, Slot
+from draftproof.engine.in_step import read_each, run_together
+from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot
 from draftproof.engine.speculate import make_plan
 
 _WORTH_COPYING = 32
@@ -59,8 +60,7 @@ class Slots:
         lender = self._lender(slot, order.job.prompt) if reuse else None
         reused = slot.prepare(order.job.prompt, reuse=reuse, lender=lender)
         models = self.models
-        lent = {name: Lent(memory) for name, memory in slot.helpers.items()}
-        setup = models.setup(order.speculation, order.job.sampling, lent, company=lambda: len(self.runs))
+        setup = models.setup(order.speculation, order.job.sampling, slot.helpers, company=lambda: len(self.runs))
         plan = make_plan(setup, models.costs_of(order.speculation))
         generation = self.generation(
             models.target,
@@ -134,39 +134,38 @@ class Slots:
         """Every answer that is past its prompt, and prompts in rotation as far as the batch goes."""
         order = self.slots[self._turn :] + self.slots[: self._turn]
         self._turn = (self._turn + 1) % len(self.slots)
+        self._draft([slot for slot in order if slot not in without], moved)
         fed, room = [], self._batch
         for slot in order:
-            run = slot.run
-            if run is None or slot in without or (run.read_s is None and room <= 0):
-                continue
-            try:
-                feed = slot.pending = slot.pending or run.generation.feed()
-            except Exception as error:  # one drafter must not take the others with it
-                self._fail(slot, error, moved)
+            run, feed = slot.run, slot.pending
+            if run is None or feed is None:
                 continue
             if run.read_s is None:
-                if room < len(feed.tokens) and room < self._batch:
+                if room <= 0 or (room < len(feed.tokens) and room < self._batch):
                     continue
                 room -= len(feed.tokens)
             fed.append((slot, feed))
         return fed
 
+    def _draft(self, slots: Sequence[Slot], moved: list[tuple[Run, list[Emitted]]]) -> None:
+        """What each has to read next, if that is not known yet; those that draft with a model do it together."""
+        asked = [(slot, slot.run.generation) for slot in slots if slot.run is not None and slot.pending is None]
+        for (slot, _), feed in zip(asked, run_together([generation.feed() for _, generation in asked]), strict=True):
+            if isinstance(feed, Exception):
+                self._fail(slot, feed, moved)
+            else:
+                slot.pending = feed
+
     def _extend(
         self, fed: list[tuple[Slot, Feed]], moved: list[tuple[Run, list[Emitted]]]
     ) -> Iterable[tuple[Slot, Rows]]:
-        target = self.models.target
         if not fed:
             return
-        try:
-            found = target.extend([feed for _, feed in fed])
-        except Exception as error:  # whoever is at fault is found one by one
-            if len(fed) == 1:
-                self._fail(fed[0][0], error, moved)
-                return
-            for pair in fed:
-                yield from self._extend([pair], moved)
-            return
-        yield from ((slot, rows) for (slot, _), rows in zip(fed, found, strict=True))
+        for (slot, _), rows in zip(fed, read_each(self.models.target, [feed for _, feed in fed]), strict=True):
+            if isinstance(rows, Exception):
+                self._fail(slot, rows, moved)
+            else:
+                yield slot, rows
 
     def cancel(self, run: Run) -> None:
         """The slot of `run` is free again; what was read stays there for the next prompt. Nothing happens to a run that is done."""

@@ -34,7 +34,7 @@ _ROWS_TESTED = 8
 _MOST_ROWS_TESTED = 16
 """A row for each slot is tested, up to so many."""
 _ROWS_OF_DRAFT_TESTED = 2
-"""A draft model reads one token after the other; that its memory rolls back is all there is to find out."""
+"""A draft model reads one token of an answer after the other: beyond a row for each slot there is nothing to find out."""
 _MOST_COST = 1.05
 """Company is read in batches that are exact where that takes no longer than so many times what one batch of all takes."""
 
@@ -105,17 +105,15 @@ def _options(files: Files, *, draft: bool = False) -> LlamaOptions:
     )
     # what a seed gives under rejection sampling depends on the numbers of the draft too
     exact = files.exact_prompts
-    strict = exact if draft else files.strict
-    tested = _ROWS_TESTED if draft else max(_ROWS_TESTED, min(files.slots, _MOST_ROWS_TESTED))
-    rows = _ROWS_OF_DRAFT_TESTED if draft and not exact else tested
+    least = _ROWS_OF_DRAFT_TESTED if draft and not exact else _ROWS_TESTED
     longer = () if draft else LONGER_TESTED
     return LlamaOptions(
         model,
         context,
-        strict=strict,
+        strict=files.strict,
         most_cost=math.inf if exact else _MOST_COST,
         exact_prompts=exact,
-        test_rows=rows,
+        test_rows=max(least, min(files.slots, _MOST_ROWS_TESTED)),
         test_longer=longer,
         hidden=head,
     )

@@ -17,6 +17,7 @@ from draftproof.engine.draft.drafter import NOTHING
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.pace import Costs, time_row
 from draftproof.engine.generate import Job, generate
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.passes import RowCosts
 from draftproof.engine.slot import Models, Order
 from draftproof.engine.slots import Slots
@@ -67,14 +68,14 @@ def test_p_min_looks_at_the_ten_likeliest_whatever_is_asked_for() -> None:
     table = random_table(1)
     settings = Speculation(draft=DraftModel(n_max=3, p_min=0.9))
     drafter = kind("draft-eagle3").open(Setup(table, settings, GREEDY, eagle=table))
-    assert drafter.propose([0, 1], 3, RngCoin(1)) == NOTHING
+    assert run_alone(drafter.propose([0, 1], 3, RngCoin(1))) == NOTHING
 
 
 def test_before_the_second_token_there_is_nothing_to_draft_from() -> None:
     table = random_table(1)
     drafter = kind("draft-eagle3").open(Setup(table, EAGLE, NEUTRAL, eagle=table))
-    assert drafter.propose([0], 3, RngCoin(1)) == NOTHING
-    draft = drafter.propose([0, 1], 3, RngCoin(1))
+    assert run_alone(drafter.propose([0], 3, RngCoin(1))) == NOTHING
+    draft = run_alone(drafter.propose([0, 1], 3, RngCoin(1)))
     assert (len(draft.tokens), draft.q, draft.drafter) == (3, None, "draft-eagle3")
 
 

@@ -10,6 +10,7 @@ from draftproof.core.speculation import NgramLookup, Speculation
 from draftproof.engine.draft.drafter import Draft
 from draftproof.engine.draft.exact import Exact
 from draftproof.engine.draft.kind import Setup
+from draftproof.engine.in_step import at_once, run_alone
 from draftproof.engine.speculate import make_plan
 
 
@@ -22,6 +23,7 @@ class Repeats:
         self._most = most
         self._drawn = drawn
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
         n = min(k, self._most)
         return Draft((0,) * n, (TokenLaw.one_hot(0, 4),) * n if self._drawn else None, self.name)
@@ -39,7 +41,7 @@ def fits(length: int) -> int:
 
 def lengths(most: int, *, drawn: bool) -> list[int]:
     drafter = Exact(Repeats(most, drawn=drawn), fits)
-    return [len(drafter.propose([0], k, RngCoin(0)).tokens) for k in range(1, 20)]
+    return [len(run_alone(drafter.propose([0], k, RngCoin(0))).tokens) for k in range(1, 20)]
 
 
 def test_drafts_that_were_looked_up_have_exact_lengths() -> None:

@@ -15,6 +15,7 @@ from draftproof.engine.draft.drafter import NOTHING, Drafter
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.draft.ngram_pool import NgramPool, RollingHash
 from draftproof.engine.draft.ngrams import copy_from
+from draftproof.engine.in_step import run_alone
 
 COIN = RngCoin(0)
 TARGET: TableBackend = random_table(0)
@@ -29,7 +30,7 @@ def opened(name: str, pool: NgramPool | None = None, **settings: object) -> Draf
 
 
 def drafted(drafter: Drafter, context: Sequence[int], k: int = 64) -> tuple[int, ...]:
-    draft = drafter.propose(context, k, COIN)
+    draft = run_alone(drafter.propose(context, k, COIN))
     assert draft.q is None
     assert draft is NOTHING or draft.drafter == drafter.name
     return draft.tokens
@@ -50,7 +51,7 @@ def test_a_loop_goes_on_as_a_loop() -> None:
 def test_nothing_repeats_nothing_is_drafted(name: str) -> None:
     drafter = opened(name, size_n=2, size_m=2)
     for context in ([1], [1, 2], [1, 2, 3, 4, 5, 6]):
-        assert drafter.propose(context, 5, COIN) is NOTHING
+        assert run_alone(drafter.propose(context, 5, COIN)) is NOTHING
 
 
 def test_map_k_wants_as_many_hits_as_it_is_told() -> None:
@@ -68,13 +69,13 @@ def test_map_k_drafts_as_far_as_the_hits_agree() -> None:
 def test_map_k_remembers_how_much_was_accepted() -> None:
     drafter = opened("ngram-map-k", size_n=1, size_m=6)
     context = [1, 2, 3, 4, 5, 6, 7, 1]
-    draft = drafter.propose(context, 6, COIN)
+    draft = run_alone(drafter.propose(context, 6, COIN))
     drafter.observe([*context, 2, 3, 9], draft, 2)
     again = [*context, 2, 3, 9, 8, 1]
-    draft = drafter.propose(again, 6, COIN)
+    draft = run_alone(drafter.propose(again, 6, COIN))
     assert draft.tokens == (2, 3)
     drafter.observe([*again, 2, 3], draft, 2)
-    assert len(drafter.propose([*again, 2, 3, 1], 6, COIN).tokens) == 4
+    assert len(run_alone(drafter.propose([*again, 2, 3, 1], 6, COIN)).tokens) == 4
 
 
 def test_k4v_drafts_the_value_that_stands_out() -> None:
@@ -170,7 +171,7 @@ def test_drafters_keep_no_reference_to_the_context() -> None:
     make: Callable[[], Drafter] = lambda: opened("ngram-simple", size_n=1, size_m=3)  # noqa: E731
     context = [1, 2, 3, 1]
     drafter = make()
-    first = drafter.propose(context, 3, COIN)
+    first = run_alone(drafter.propose(context, 3, COIN))
     context.append(9)
     assert first.tokens == (2, 3, 1)
-    assert drafter.propose(context, 3, COIN) is NOTHING
+    assert run_alone(drafter.propose(context, 3, COIN)) is NOTHING

@@ -15,6 +15,7 @@ from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.ngram_simple import NgramSimple
 from draftproof.engine.draft.pace import Costs, LengthPolicy, Paced, time_row
 from draftproof.engine.draft.several import FirstOf
+from draftproof.engine.in_step import at_once, run_alone
 from draftproof.engine.passes import RowCosts
 
 DEAR = Costs(RowCosts(tuple(1.0 + 0.5 * n for n in range(16))), 0.3)
@@ -134,7 +135,7 @@ def test_what_the_prompt_repeated_of_itself_makes_the_first_draft_long() -> None
     def first(context: list[int]) -> int:
         drafter = NgramSimple(NgramLookup(size_n=3, size_m=48))
         paced = Paced(drafter, LengthPolicy(LONG, 48, lambda n: n < 8 or n in {15, 31, 48}), rehearses=True)
-        return len(paced.propose(context, 48, RngCoin(1)).tokens)
+        return len(run_alone(paced.propose(context, 48, RngCoin(1))).tokens)
 
     assert first(said[:96]) == 15
     assert first(said) == 31
@@ -202,6 +203,7 @@ class Scripted:
         self.seen: list[tuple[int, int]] = []
         self.closed = False
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
         tokens = self._drafts.pop(0)[:k]
         return Draft(tokens, None, self.name) if tokens else NOTHING
@@ -217,10 +219,10 @@ def test_the_first_drafter_with_a_draft_wins_and_learns() -> None:
     a, b = Scripted("a", (), (1, 2)), Scripted("b", (3,))
     both = FirstOf((a, b))
     assert both.name == "a,b"
-    first = both.propose([0], 5, RngCoin(1))
+    first = run_alone(both.propose([0], 5, RngCoin(1)))
     assert (first.tokens, first.drafter) == ((3,), "b")
     both.observe([0, 3, 4], first, 1)
-    second = both.propose([0, 3, 4], 5, RngCoin(1))
+    second = run_alone(both.propose([0, 3, 4], 5, RngCoin(1)))
     both.observe([0, 3, 4, 1, 9], second, 1)
     both.observe([0, 3, 4, 1, 9, 8], NOTHING, 0)
     assert a.seen == [(0, 0), (2, 1), (0, 0)]
@@ -232,15 +234,15 @@ def test_the_first_drafter_with_a_draft_wins_and_learns() -> None:
 
 def test_a_paced_drafter_is_asked_for_as_much_as_pays() -> None:
     paced = Paced(Scripted("a", (1,) * 9, (1,) * 9), LengthPolicy(CHEAP, 4))
-    assert len(paced.propose([0], 9, RngCoin(1)).tokens) == 4
+    assert len(run_alone(paced.propose([0], 9, RngCoin(1))).tokens) == 4
     assert paced.name == "a"
     resting = Paced(Scripted("a"), LengthPolicy(STEEP, 3))
-    assert resting.propose([0], 9, RngCoin(1)) is NOTHING
+    assert run_alone(resting.propose([0], 9, RngCoin(1))) is NOTHING
 
 
 def test_a_drafter_whose_drafts_cannot_pay_is_not_even_rehearsed() -> None:
     """Or an answer would say that there was nothing to look up."""
     asked = Asked(NgramSimple(NgramLookup(size_n=3, size_m=48)), looks_up=True)
     paced = Paced(asked, LengthPolicy(STEEP, 6, lambda n: n < 5), rehearses=True)
-    assert paced.propose([1, 2, 3, 4, 5, 6, 7] * 20, 6, RngCoin(1)).tokens == ()
+    assert run_alone(paced.propose([1, 2, 3, 4, 5, 6, 7] * 20, 6, RngCoin(1))).tokens == ()
     assert (asked.was_asked, paced.longest_refused) == (False, 6)

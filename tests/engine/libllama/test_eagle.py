@@ -33,6 +33,7 @@ from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.kind import Setup
 from draftproof.engine.generate import Generation, Job, generate
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.libllama import Context, Eagle, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch, ModelRejected
 from draftproof.engine.verify import greedy
@@ -71,7 +72,7 @@ def drafted(target: LlamaBackend, n: int, settings: DraftModel = DEFAULT, path: 
     drafter = kind("draft-eagle3").open(setup)
     generation = Generation(target, sequence, Job(tuple(PROMPT), n, GREEDY), drafter=drafter, rule=greedy.RULE)
     while not generation.finish:
-        feed = generation.feed()
+        feed = run_alone(generation.feed())
         generation.take(sequence.extend(feed.tokens, feed.rows))
     eagle.close()
     return generation

@@ -17,6 +17,7 @@ from draftproof.engine.backends.llama_batches import same_start
 from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Generation, Job, generate
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.libllama import Context, Head, HeadRow, load_library
 from draftproof.engine.libllama.errors import Closed, ContextRejected, InvalidBatch
 from draftproof.engine.libllama.follower import Follower, hidden_rows, put_out_hidden_rows
@@ -75,7 +76,7 @@ def drafted_by_head(target: LlamaBackend, n: int) -> Generation:
     drafter = ModelDrafter(head, head.follow(sequence), job.sampling, DraftModel(n_max=3), drawn=False)
     generation = Generation(target, sequence, job, drafter=drafter, rule=greedy.RULE)
     while not generation.finish:
-        feed = generation.feed()
+        feed = run_alone(generation.feed())
         generation.take(sequence.extend(feed.tokens, feed.rows))
     return generation
 

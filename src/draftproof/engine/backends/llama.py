@@ -241,7 +241,7 @@ class LlamaBackend:
         return pieces
 
     def _read_all(self, pieces: list[Piece], feeds: int) -> list[Rows]:
-        costs = self.row_costs if self.options.strict else None
+        costs = self.row_costs if self.options.strict or self._row_test is not None else None
         unequal = self.options.context.unified
         calls = group(pieces, self.rows_together, self.memory.outputs, unequal=unequal, costs=costs)
         found: list[list[Rows]] = [[] for _ in range(feeds)]

@@ -74,10 +74,16 @@ class LlamaFollower:
 
     def extend(self, feeds: abc.Sequence[Feed]) -> list[Rows]:
         """One `FollowerSequence.extend` for each feed, one after the other."""
-        found = []
-        for feed in feeds:
-            assert isinstance(feed.sequence, FollowerSequence)
-            found.append(feed.sequence.extend(feed.tokens, feed.rows).copy())
+        found, before = [], []
+        try:
+            for feed in feeds:
+                assert isinstance(feed.sequence, FollowerSequence)
+                before.append((feed.sequence, feed.sequence.mark()))
+                found.append(feed.sequence.extend(feed.tokens, feed.rows))
+        except BaseException:
+            for sequence, mark in before:
+                sequence.go_back(mark)
+            raise
         return found
 
     def close(self) -> None:
@@ -134,6 +140,17 @@ class FollowerSequence:
             self._own = None
         del self.tokens[length:]
         self._solid = min(self._solid, length)
+
+    def mark(self) -> tuple[int, Hidden | None]:
+        """What `go_back` needs."""
+        return self.length, self._own
+
+    def go_back(self, mark: tuple[int, Hidden | None]) -> None:
+        """After a call that failed for another sequence, or half way: what was read since the mark is forgotten."""
+        length, own = mark
+        if self.length > length:
+            self.truncate(length)
+            self._own = own
 
     def checkpoint(self) -> object:
         return tuple(self.tokens)

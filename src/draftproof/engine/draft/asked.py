@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftproof.core.coin import Coin
-from draftproof.engine.draft.drafter import Draft, Drafter
+from draftproof.engine.draft.drafter import Draft, Drafter, Proposal
 
 
 class Asked:
@@ -17,7 +17,7 @@ class Asked:
         self.was_asked = False
         self._drafter = drafter
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         self.was_asked = True
         return self._drafter.propose(context, k, coin)
 

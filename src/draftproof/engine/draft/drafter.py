@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from draftproof.core.coin import Coin
 from draftproof.core.law import TokenLaw
+from draftproof.engine.in_step import Reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Draft:
 
 
 NOTHING = Draft()
+Proposal: TypeAlias = Reads[Draft]
+"""A draft in the making: of several answers they are made in step."""
 
 
 class Drafter(Protocol):
@@ -42,7 +45,7 @@ class Drafter(Protocol):
         """llama-server's name of this kind of speculation."""
         ...
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         """At most k >= 1 tokens to follow `context`, or NOTHING.
 
         NOTE: a draft must not be kept, cut or dropped because of the tokens that were drawn for it: what is left would no

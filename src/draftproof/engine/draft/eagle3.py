@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from draftproof.core.coin import Coin
 from draftproof.core.sampling import Sampling
-from draftproof.engine.draft.drafter import NOTHING, Draft
+from draftproof.engine.draft.drafter import NOTHING, Proposal
 from draftproof.engine.draft.kind import Kind, Setup
 from draftproof.engine.draft.model import ModelDrafter
 
@@ -18,15 +18,16 @@ _SAMPLING = Sampling(top_k=10)
 class EagleDrafter(ModelDrafter):
     """Drafts the likeliest tokens, as llama-server does: q is one-hot."""
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         # the draft reads a token together with what the target made of the one before
-        return super().propose(context, k, coin) if len(context) > 1 else NOTHING
+        return (yield from super().propose(context, k, coin)) if len(context) > 1 else NOTHING
 
 
 def _open(setup: Setup) -> EagleDrafter:
     assert setup.eagle is not None
-    sequence = setup.eagle_sequence or setup.eagle.sequence()
-    return EagleDrafter(setup.eagle, sequence, _SAMPLING, setup.speculation.draft, drawn=False, name=_NAME)
+    lent, settings = setup.eagle_sequence, setup.speculation.draft
+    sequence = lent or setup.eagle.sequence()
+    return EagleDrafter(setup.eagle, sequence, _SAMPLING, settings, drawn=False, lent=lent is not None, name=_NAME)
 
 
 DRAFTER = Kind(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from draftproof.core.coin import Coin
-from draftproof.engine.draft.drafter import Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter, Proposal
 
 
 class Exact:
@@ -21,8 +21,10 @@ class Exact:
         self._drafter = drafter
         self._fits = fits
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
-        draft = self._drafter.propose(context, self._fits(k), coin) if self._fits(k) else Draft()
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
+        if not self._fits(k):
+            return NOTHING
+        draft = yield from self._drafter.propose(context, self._fits(k), coin)
         n = len(draft.tokens)
         return (
             draft if draft.q is not None or self._fits(n) == n else replace(draft, tokens=draft.tokens[: self._fits(n)])

@@ -10,10 +10,11 @@ from draftproof.core.coin import Coin
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel
-from draftproof.engine.backend import Backend, Rows, check_vocabulary
+from draftproof.engine.backend import Backend, Feed, Rows, check_vocabulary
 from draftproof.engine.backend import Sequence as Memory
-from draftproof.engine.draft.drafter import NOTHING, Draft
+from draftproof.engine.draft.drafter import NOTHING, Draft, Proposal
 from draftproof.engine.draft.kind import Kind, Setup
+from draftproof.engine.in_step import Read, Reads
 
 _BATCH = 512
 
@@ -26,8 +27,8 @@ def draft_sampling(sampling: Sampling) -> Sampling:
 class ModelDrafter:
     """Draws each token from q, the draft model's law after its samplers, or takes the likeliest (then q is one-hot).
 
-    `sequence` holds a prefix of the context and is given back by `close`. The draft model's memory keeps what was accepted:
-    nothing is computed twice but what cannot be rolled back.
+    `sequence` holds a prefix of the context; `close` gives it back unless it is `lent`. The draft model's memory keeps what was
+    accepted: nothing is computed twice but what cannot be rolled back.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class ModelDrafter:
         settings: DraftModel,
         *,
         drawn: bool,
+        lent: bool = False,
         name: str = "draft-simple",
     ) -> None:
         self.name = name
@@ -45,16 +47,17 @@ class ModelDrafter:
         self._sequence = sequence
         self._chain = Chain(draft_sampling(sampling))
         self._settings = settings
+        self._lent = lent
         self._drawn = drawn and not self._chain.sampling.greedy
         self._base = 0
         self._checkpoint: object = None
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         settings = self._settings
         k = min(k, settings.n_max, self._backend.context - len(context))
         if k <= 0:
             return NOTHING
-        row = self._read(context)
+        row = yield from self._read(context)
         self._base = len(context)
         self._checkpoint = None if self._backend.can_truncate else self._sequence.checkpoint()
         so_far, laws = list(context), []
@@ -66,7 +69,7 @@ class ModelDrafter:
             so_far.append(self._choose(q, coin, i))
             laws.append(q)
             if i + 1 < k:
-                row = self._sequence.extend(so_far[-1:], rows=1)[0]
+                row = (yield self._next(so_far[-1:], 1))[0]
         tokens = tuple(so_far[self._base :])
         return Draft(tokens, tuple(laws) if self._drawn else None, self.name) if tokens else NOTHING
 
@@ -74,14 +77,17 @@ class ModelDrafter:
         # keyed by where the block begins too: a position that is drafted again after a rejection gets fresh words
         return int(q.ids[coin.at("draft", self._base, i).pick(q.p)]) if self._drawn else q.argmax
 
-    def _read(self, context: Sequence[int]) -> Rows:
+    def _next(self, tokens: Sequence[int], rows: int) -> Read:
+        return Read(self._backend, Feed(self._sequence, tuple(tokens), rows))
+
+    def _read(self, context: Sequence[int]) -> Reads[Rows]:
         """float32[vocab]: the logits after the context."""
         if self._sequence.length >= len(context):
             self._sequence.truncate(len(context) - 1)
         pending = list(context[self._sequence.length :])
         for start in range(0, len(pending), _BATCH):
             chunk = pending[start : start + _BATCH]
-            rows = self._sequence.extend(chunk, rows=int(start + _BATCH >= len(pending)))
+            rows = yield self._next(chunk, int(start + _BATCH >= len(pending)))
         row: Rows = rows[0]
         return row
 
@@ -95,14 +101,16 @@ class ModelDrafter:
             self._sequence.restore(self._checkpoint)
 
     def close(self) -> None:
-        self._sequence.close()
+        if not self._lent:
+            self._sequence.close()
 
 
 def _open(setup: Setup) -> ModelDrafter:
     assert setup.draft is not None
     check_vocabulary(setup.target, setup.draft.vocab, setup.draft.vocabulary)
-    sequence = setup.sequence or setup.draft.sequence()
-    return ModelDrafter(setup.draft, sequence, setup.sampling, setup.speculation.draft, drawn=setup.drawn)
+    lent, settings = setup.sequence, setup.speculation.draft
+    sequence = lent or setup.draft.sequence()
+    return ModelDrafter(setup.draft, sequence, setup.sampling, settings, drawn=setup.drawn, lent=lent is not None)
 
 
 DRAFTER = Kind(

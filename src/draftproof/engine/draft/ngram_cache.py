@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from draftproof.core.coin import Coin
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind
+from draftproof.engine.in_step import at_once
 
 _LONGEST = 4
 _ENOUGH = {1: 2, 2: 2, 3: 1, 4: 1}
@@ -42,6 +43,7 @@ class NgramCache:
                 return best
         return None
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - nothing is left to chance
         self._update(context)
         last = tuple(context[-_LONGEST:])

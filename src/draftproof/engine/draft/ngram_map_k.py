@@ -9,6 +9,7 @@ from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind
 from draftproof.engine.draft.ngrams import NgramIndex, copy_from
+from draftproof.engine.in_step import at_once
 
 
 class NgramMapK:
@@ -26,6 +27,7 @@ class NgramMapK:
         self._limits: dict[tuple[int, ...], int] = {}
         self._key: tuple[int, ...] = ()
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - nothing is left to chance
         self._index.update(context)
         self._key = self._index.key(context)

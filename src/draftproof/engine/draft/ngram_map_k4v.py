@@ -8,6 +8,7 @@ from draftproof.core.coin import Coin
 from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind
+from draftproof.engine.in_step import at_once
 
 _VALUES = 4
 _STANDS_OUT = 2
@@ -39,6 +40,7 @@ class NgramMapK4V:
             values[value] = values.get(value, 0) + 1
         self._known = max(self._known, len(context) - m + 1)
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - nothing is left to chance
         self._update(context)
         n = self._settings.size_n

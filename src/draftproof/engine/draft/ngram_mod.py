@@ -9,6 +9,7 @@ from draftproof.core.speculation import NgramMod as Settings
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind, Setup
 from draftproof.engine.draft.ngram_pool import NgramPool, RollingHash
+from draftproof.engine.in_step import at_once
 
 
 class NgramMod:
@@ -32,6 +33,7 @@ class NgramMod:
             self._hash.push(token)
         self._known = len(context)
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - nothing is left to chance
         self._learn(context)
         if not self._hash.full:

@@ -9,6 +9,7 @@ from draftproof.core.speculation import NgramLookup
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind
 from draftproof.engine.draft.ngrams import NgramIndex, copy_from
+from draftproof.engine.in_step import at_once
 
 
 class NgramSimple:
@@ -20,6 +21,7 @@ class NgramSimple:
         self._settings = settings
         self._index = NgramIndex(settings.size_n)
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - nothing is left to chance
         self._index.update(context)
         places = self._index.places(self._index.key(context))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from draftproof.core.coin import Coin
 from draftproof.engine.draft.drafter import NOTHING, Draft
 from draftproof.engine.draft.kind import Kind
+from draftproof.engine.in_step import at_once
 
 
 class NoDrafter:
@@ -14,6 +15,7 @@ class NoDrafter:
 
     name = "none"
 
+    @at_once
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:  # noqa: ARG002 - the contract of a drafter
         return NOTHING
 

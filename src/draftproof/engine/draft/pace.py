@@ -15,7 +15,8 @@ from statistics import median
 
 from draftproof.core.coin import Coin
 from draftproof.engine.backend import Backend
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter, Proposal
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.passes import RowCosts, Sizes, of_single_rows
 
 _MEMORY = 0.95
@@ -119,7 +120,7 @@ class LengthPolicy:
         end = len(context)
         repeated, at = 0, max(n, end - 2 * n)
         while at < end:
-            draft = drafter.propose(context[:at], min(n, end - at), coin).tokens
+            draft = run_alone(drafter.propose(context[:at], min(n, end - at), coin)).tokens
             if draft and draft == tuple(context[at : at + len(draft)]):
                 repeated, at = repeated + len(draft), at + len(draft)
             else:
@@ -210,7 +211,7 @@ class Paced:
         self.longest_refused = 0
         """The most tokens that it was asked for when it rested."""
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         if self._rehearses:
             self._policy.rehearse(self._drafter, context, coin)
             self._rehearses = False
@@ -222,7 +223,7 @@ class Paced:
         if not chosen:
             self.longest_refused = max(self.longest_refused, k)
             return NOTHING
-        return self._drafter.propose(context, chosen, coin)
+        return (yield from self._drafter.propose(context, chosen, coin))
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:
         self._policy.observe(len(draft.tokens), accepted, self._behind, self._company)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftproof.core.coin import Coin
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter, Proposal
 
 
 class FirstOf:
@@ -19,9 +19,9 @@ class FirstOf:
         self._winner: Drafter | None = None
         self.name = ",".join(d.name for d in drafters)
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
         for drafter in self._drafters:
-            draft = drafter.propose(context, k, coin)
+            draft = yield from drafter.propose(context, k, coin)
             if draft.tokens:
                 self._winner = drafter
                 return draft

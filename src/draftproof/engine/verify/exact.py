@@ -15,6 +15,7 @@ from draftproof.engine.backends.table import TableBackend
 from draftproof.engine.draft.drafter import Drafter
 from draftproof.engine.emit import NOTHING_ASKED
 from draftproof.engine.generate import Generation, Job, generate
+from draftproof.engine.in_step import run_alone
 from draftproof.engine.verify.rule import Rule
 
 Open: TypeAlias = Callable[[], Drafter]
@@ -34,7 +35,7 @@ def block_law(
             sequence.extend(context[:-1], rows=0)
         generation = Generation(target, sequence, job, drafter=drafter(), rule=rule, n_max=k, coin=coin)
         while True:
-            feed = generation.feed()
+            feed = run_alone(generation.feed())
             if emitted := generation.take(sequence.extend(feed.tokens, feed.rows)):
                 return tuple(e.token for e in emitted)
 

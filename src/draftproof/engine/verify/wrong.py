@@ -16,7 +16,7 @@ from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import NEUTRAL
 from draftproof.core.speculation import DraftModel
 from draftproof.engine.backend import Backend
-from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter
+from draftproof.engine.draft.drafter import NOTHING, Drafter, Proposal
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.verify import rejection
 from draftproof.engine.verify.rule import Decide, Decision, Rule
@@ -117,8 +117,8 @@ class _TakesTheTop(ModelDrafter):
 class _DropsShortDrafts(ModelDrafter):
     """Throws a draft of one token away, which depends on that token."""
 
-    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Draft:
-        draft = super().propose(context, k, coin)
+    def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
+        draft = yield from super().propose(context, k, coin)
         return draft if len(draft.tokens) > 1 else NOTHING
 
 
