@@ -132,6 +132,53 @@ def test_verification_rows_of_all_slots_go_in_one_batch() -> None:
     assert shared.target.fed == [[3, 3, 3], [4, 4, 4]]
 
 
+def test_drafts_of_all_slots_are_made_in_step() -> None:
+    shared = models()
+    slots = Slots(shared, 3)
+    for seed in range(3):
+        slots.start(order(seed=seed, tokens=9))
+    slots.step()
+    slots.step()
+    assert isinstance(shared.draft, Model)
+    assert shared.draft.fed == [[4, 4, 4], [1, 1, 1], [1, 1, 1]]
+
+
+def test_a_draft_that_catches_up_with_a_long_prompt_keeps_nobody_waiting() -> None:
+    """Each step reads one part of it, and the others get their tokens."""
+    shared = models()
+    slots = Slots(shared, 2)
+    assert isinstance(shared.draft, Model)
+    late = slots.start(order((1, 2, 3, 4) * 500, 3))
+    while not late.generation.counters.emitted:
+        slots.step()
+    quick = slots.start(order(tokens=40))
+    slots.step()
+    shared.draft.fed.clear()
+    steps = 0
+    while late.generation.counters.emitted == 1:
+        steps += 1
+        assert quick in [run for run, emitted in slots.step() if emitted]
+    assert steps >= 3
+    assert [512] in shared.draft.fed
+    assert sum(sum(fed) for fed in shared.draft.fed if fed[0] > 16) <= 2001
+    slots.cancel(quick)
+    while slots.runs:
+        slots.step()
+    assert [late.generation.context[2000:]] == finish(Slots(models(), 1), order((1, 2, 3, 4) * 500, 3))
+
+
+def test_an_answer_is_cancelled_while_its_draft_catches_up() -> None:
+    shared = models()
+    slots = Slots(shared, 1)
+    run = slots.start(order((1, 2, 3, 4) * 500, 9))
+    while not run.generation.counters.emitted:
+        slots.step()
+    slots.step()
+    slots.cancel(run)
+    assert slots.step() == []
+    assert finish(slots, order()) == finish(Slots(models(), 1), order())
+
+
 def test_a_prompt_that_is_held_is_not_read_again() -> None:
     shared = models()
     slots = Slots(shared, 2)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from draftproof.engine.backend import Backend, Feed, Rows
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_LONG = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +52,64 @@ def run_alone(work: Reads[T]) -> T:
         return made
 
 
-def run_together(works: Sequence[Reads[T]]) -> list[T | Exception]:
-    """What each makes, or why it failed, which takes no other with it. What they want of one backend at a time shares a pass."""
-    made: dict[int, T | Exception] = {}
-    wanted: dict[int, Read] = {}
+class InStep(Generic[T]):
+    """Pieces of work, by a number each, that go on together.
 
-    def go_on(i: int, rows: Rows | None) -> None:
+    What they want of one backend at a time shares a pass. Reads of more than 16 tokens, which catch up on a text, are left
+    for later, so that they do not keep the others waiting for long.
+    """
+
+    def __init__(self) -> None:
+        self._works: dict[int, Reads[T]] = {}
+        self._wanted: dict[int, Read | None] = {}
+        """What each waits for; None: it was not begun."""
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._works
+
+    def start(self, number: int, work: Reads[T]) -> None:
+        """Takes it in; `go_on` begins it."""
+        self._works[number], self._wanted[number] = work, None
+
+    def drop(self, number: int) -> None:
+        """It is not wanted any more, if it is still here."""
+        if number in self._works:
+            self._wanted.pop(number, None)
+            self._works.pop(number).close()
+
+    def go_on(self, room: int) -> Iterator[tuple[int, T | Exception]]:
+        """Those that end: with what each made, or why it failed, which takes no other with it. Others go on the next time.
+
+        room: about how many tokens may be read of long reads.
+        """
+        for number in [n for n, read in self._wanted.items() if read is None]:
+            yield from self._resume(number, None)
+        while reads := {n: read for n, read in self._wanted.items() if read is not None}:
+            short = {n: read for n, read in reads.items() if len(read.feed.tokens) <= _LONG}
+            if not short and room <= 0:
+                return
+            number, first = next(iter((short or reads).items()))
+            together = {n: read.feed for n, read in short.items() if read.backend is first.backend}
+            if not short:
+                together = {number: first.feed}
+                room -= len(first.feed.tokens)
+            for number, rows in zip(together, read_each(first.backend, tuple(together.values())), strict=True):
+                yield from self._resume(number, rows)
+
+    def _resume(self, number: int, rows: Rows | Exception | None) -> Iterator[tuple[int, T | Exception]]:
+        del self._wanted[number]  # so that whoever goes on is behind the others
+        work = self._works[number]
         try:
-            wanted[i] = next(works[i]) if rows is None else works[i].send(rows)
-        except StopIteration as end:
-            made[i] = end.value
-        except Exception as error:  # of this one alone
-            made[i] = error
-
-    for i in range(len(works)):
-        go_on(i, None)
-    while wanted:
-        backend = next(iter(wanted.values())).backend
-        same = [i for i, read in wanted.items() if read.backend is backend]
-        feeds = [wanted.pop(i).feed for i in same]
-        for i, rows in zip(same, read_each(backend, feeds), strict=True):
             if isinstance(rows, Exception):
-                works[i].close()
-                made[i] = rows
-            else:
-                go_on(i, rows)
-    return [made[i] for i in range(len(works))]
+                raise rows
+            self._wanted[number] = next(work) if rows is None else work.send(rows)
+            return
+        except StopIteration as end:
+            made = end.value
+        except Exception as error:  # one must not take the others with it
+            made = error
+        self.drop(number)
+        yield number, made
 
 
 def read_each(backend: Backend, feeds: Sequence[Feed]) -> Iterator[Rows | Exception]:

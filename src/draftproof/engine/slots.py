@@ -13,7 +13,7 @@ from draftproof.core.errors import UsageError
 from draftproof.engine.backend import Feed, Rows
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
-from draftproof.engine.in_step import read_each, run_together
+from draftproof.engine.in_step import InStep, read_each
 from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot
 from draftproof.engine.speculate import make_plan
 
@@ -42,6 +42,7 @@ class Slots:
         self._batch = batch
         self._clock = clock
         self._turn = 0
+        self._drafting: InStep[Feed] = InStep()
 
     @property
     def runs(self) -> list[Run]:
@@ -149,12 +150,14 @@ class Slots:
 
     def _draft(self, slots: Sequence[Slot], moved: list[tuple[Run, list[Emitted]]]) -> None:
         """What each has to read next, if that is not known yet; those that draft with a model do it together."""
-        asked = [(slot, slot.run.generation) for slot in slots if slot.run is not None and slot.pending is None]
-        for (slot, _), feed in zip(asked, run_together([generation.feed() for _, generation in asked]), strict=True):
+        for slot in slots:
+            if slot.run is not None and slot.pending is None and slot.number not in self._drafting:
+                self._drafting.start(slot.number, slot.run.generation.feed())
+        for number, feed in self._drafting.go_on(self._batch):
             if isinstance(feed, Exception):
-                self._fail(slot, feed, moved)
+                self._fail(self.slots[number], feed, moved)
             else:
-                slot.pending = feed
+                self.slots[number].pending = feed
 
     def _extend(
         self, fed: list[tuple[Slot, Feed]], moved: list[tuple[Run, list[Emitted]]]
@@ -176,6 +179,7 @@ class Slots:
     def _finish(self, slot: Slot) -> None:
         assert slot.run is not None
         slot.run.ended_s = slot.used_s = self._clock()
+        self._drafting.drop(slot.number)
         slot.release()
 
     def _fail(self, slot: Slot, error: Exception, moved: list[tuple[Run, list[Emitted]]]) -> None:
@@ -183,6 +187,7 @@ class Slots:
         assert run is not None
         run.error = error
         run.ended_s = slot.used_s = self._clock()
+        self._drafting.drop(slot.number)
         slot.release(broken=True)
         moved.append((run, []))
 
