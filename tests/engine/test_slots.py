@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,9 @@ def test_without_drafts_a_slot_makes_what_the_loop_makes() -> None:
     assert finish(Slots(models(), 2), *orders) == [alone(o) for o in orders]
 
 
-PROMPTS = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8)
+PROMPTS = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=8) | st.lists(
+    st.integers(0, VOCAB - 1), min_size=17, max_size=24
+)
 ORDERS = st.lists(
     st.builds(
         order,
@@ -104,11 +107,33 @@ ORDERS = st.lists(
 
 
 @settings(deadline=None, max_examples=60)
-@given(ORDERS, st.integers(1, 4), st.booleans())
-def test_company_order_and_kept_prompts_change_no_answer(orders: list[Order], count: int, rolls_back: bool) -> None:
-    together = finish(Slots(models(can_truncate=rolls_back), count), *orders)
+@given(ORDERS, st.integers(1, 4), st.booleans(), st.sampled_from([1, 20, 512]))
+def test_company_order_and_kept_prompts_change_no_answer(
+    orders: list[Order], count: int, rolls_back: bool, batch: int
+) -> None:
+    together = finish(Slots(models(can_truncate=rolls_back), count, batch=batch), *orders)
     one_by_one = [finish(Slots(models(), 1), one)[0] for one in orders]
     assert together == one_by_one
+
+
+@settings(deadline=None, max_examples=60)
+@given(ORDERS, st.integers(1, 4), st.booleans(), st.randoms(use_true_random=False))
+def test_cancelled_and_failing_neighbours_change_no_answer(
+    orders: list[Order], count: int, rolls_back: bool, chance: Random
+) -> None:
+    shared = models(can_truncate=rolls_back)
+    assert isinstance(shared.draft, Model)
+    slots, waiting = Slots(shared, count, batch=20), list(orders)
+    while waiting or slots.runs:
+        shared.draft.fails_on = chance.choice([-1, -1, 5])
+        if waiting and slots.can_start(waiting[0]):
+            slots.start(waiting.pop(0))
+        if slots.runs and chance.random() < 0.1:
+            slots.cancel(chance.choice(slots.runs))
+        for run, _ in slots.step():
+            if run.generation.finish and not run.error:
+                made = run.generation.context[len(run.order.job.prompt) :]
+                assert [made] == finish(Slots(models(can_truncate=rolls_back), 1), run.order)
 
 
 @pytest.mark.parametrize("speculation", [DRAFT, BOTH])
