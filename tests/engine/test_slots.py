@@ -192,6 +192,18 @@ def test_a_draft_that_catches_up_with_a_long_prompt_keeps_nobody_waiting() -> No
     assert [late.generation.context[2000:]] == finish(Slots(models(), 1), order((1, 2, 3, 4) * 500, 3))
 
 
+@pytest.mark.parametrize(("part", "reuse", "read"), [(1, True, 1100), (512, True, 1100 + 2 * 77), (1, False, 3 * 1100)])
+def test_a_draft_reads_what_another_slots_draft_has_read_no_more(part: int, reuse: bool, read: int) -> None:
+    """Up to where prompts are cut, so that the rest is cut as if all of it were read."""
+    shared, prompt = models(), (1, 2, 3, 4, 5) * 220
+    assert isinstance(shared.draft, Model)
+    shared.draft.prompt_part = part
+    orders = [order(prompt, 9, seed, reuse=reuse) for seed in range(3)]
+    made = finish(Slots(shared, 3), *orders)
+    assert made == [finish(Slots(models(), 1), one)[0] for one in orders]
+    assert abs(sum(n for fed in shared.draft.fed for n in fed if n > 16) - read) < 60
+
+
 def test_an_answer_is_cancelled_while_its_draft_catches_up() -> None:
     shared = models()
     slots = Slots(shared, 1)

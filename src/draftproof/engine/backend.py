@@ -59,8 +59,12 @@ class Sequence(Protocol):
         """Back to the tokens that were held at the checkpoint. The checkpoint stays usable."""
         ...
 
-    def fork(self) -> Sequence:
-        """A second sequence that holds the same tokens and goes its own way."""
+    def adopt(self, other: Sequence, length: int) -> None:
+        """Holds the first `length` tokens of another sequence of the backend from here on, which are not read again.
+
+        Raises CannotTruncate for less than all of them where memories cannot be rolled back, or ValueError outside
+        [0, other.length].
+        """
         ...
 
     def close(self) -> None:
@@ -103,6 +107,11 @@ class Backend(Protocol):
     @property
     def can_truncate(self) -> bool:
         """False for recurrent and hybrid models: they are replayed from a checkpoint instead."""
+        ...
+
+    @property
+    def prompt_part(self) -> int:
+        """Prompts are cut at multiples of so many tokens, so what is kept up to there changes no number; 1: nor does any other."""
         ...
 
     @property

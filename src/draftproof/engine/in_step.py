@@ -1,7 +1,8 @@
 """Work that needs a model now and then, of several answers at once: what they want read at a time is read in one pass.
 
 Whoever drafts with a model is such work: a generator that yields what has to be read next, is sent the rows, and returns what
-it made. So drafts of many answers go on token by token together, and the same code drafts for one alone.
+it made. So drafts of many answers go on token by token together, and the same code drafts for one alone. Who has much to
+read, to catch up with a text, first waits for its turn: the others are not to wait for it, and may read what it needs too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from draftproof.engine.backend import Backend, Feed, Rows
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_LONG = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Read:
     feed: Feed
 
 
-Reads: TypeAlias = Generator[Read, Rows, T]
-"""Is sent the rows of each `Read`, valid until it yields the next one, and returns a T."""
+Reads: TypeAlias = Generator[Read | None, Rows, T]
+"""Is sent the rows of each `Read`, valid until it yields the next one, and returns a T. Yields None to wait for its turn."""
 
 
 def at_once(make: Callable[P, T]) -> Callable[P, Reads[T]]:
@@ -46,30 +46,26 @@ def run_alone(work: Reads[T]) -> T:
     try:
         read = next(work)
         while True:
-            read = work.send(read.backend.extend([read.feed])[0])
+            read = next(work) if read is None else work.send(read.backend.extend([read.feed])[0])
     except StopIteration as end:
         made: T = end.value
         return made
 
 
 class InStep(Generic[T]):
-    """Pieces of work, by a number each, that go on together.
-
-    What they want of one backend at a time shares a pass. Reads of more than 16 tokens, which catch up on a text, are left
-    for later, so that they do not keep the others waiting for long.
-    """
+    """Pieces of work, by a number each, that go on together: what they want of one backend at a time shares a pass."""
 
     def __init__(self) -> None:
         self._works: dict[int, Reads[T]] = {}
         self._wanted: dict[int, Read | None] = {}
-        """What each waits for; None: it was not begun."""
+        """Of those that have begun; who went on last is last."""
 
     def __contains__(self, number: int) -> bool:
         return number in self._works
 
     def start(self, number: int, work: Reads[T]) -> None:
         """Takes it in; `go_on` begins it."""
-        self._works[number], self._wanted[number] = work, None
+        self._works[number] = work
 
     def drop(self, number: int) -> None:
         """It is not wanted any more, if it is still here."""
@@ -80,24 +76,27 @@ class InStep(Generic[T]):
     def go_on(self, room: int) -> Iterator[tuple[int, T | Exception]]:
         """Those that end: with what each made, or why it failed, which takes no other with it. Others go on the next time.
 
-        room: about how many tokens may be read of long reads.
+        room: about how many tokens may be read by those that wait for their turn.
         """
-        for number in [n for n, read in self._wanted.items() if read is None]:
-            yield from self._resume(number, None)
-        while reads := {n: read for n, read in self._wanted.items() if read is not None}:
-            short = {n: read for n, read in reads.items() if len(read.feed.tokens) <= _LONG}
-            if not short and room <= 0:
-                return
-            number, first = next(iter((short or reads).items()))
-            together = {n: read.feed for n, read in short.items() if read.backend is first.backend}
-            if not short:
-                together = {number: first.feed}
-                room -= len(first.feed.tokens)
-            for number, rows in zip(together, read_each(first.backend, tuple(together.values())), strict=True):
+        for number in [n for n in self._works if n not in self._wanted]:
+            yield from self._resume(number)
+        while self._wanted:
+            reads = {n: read for n, read in self._wanted.items() if read is not None}
+            if not reads:
+                if room <= 0:
+                    return
+                number = next(iter(self._wanted))
+                yield from self._resume(number)
+                read = self._wanted.get(number)
+                room -= len(read.feed.tokens) if read else 0
+                continue
+            backend = next(iter(reads.values())).backend
+            together = {n: read.feed for n, read in reads.items() if read.backend is backend}
+            for number, rows in zip(together, read_each(backend, tuple(together.values())), strict=True):
                 yield from self._resume(number, rows)
 
-    def _resume(self, number: int, rows: Rows | Exception | None) -> Iterator[tuple[int, T | Exception]]:
-        del self._wanted[number]  # so that whoever goes on is behind the others
+    def _resume(self, number: int, rows: Rows | Exception | None = None) -> Iterator[tuple[int, T | Exception]]:
+        self._wanted.pop(number, None)
         work = self._works[number]
         try:
             if isinstance(rows, Exception):

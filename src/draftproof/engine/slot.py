@@ -12,7 +12,7 @@ from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Feed, Rows
 from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.drafter import NOTHING, Draft, Drafter, Proposal
-from draftproof.engine.draft.kind import Setup
+from draftproof.engine.draft.kind import Lender, Setup, nobody
 from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, alone
 from draftproof.engine.generate import Generation, Job
@@ -59,8 +59,9 @@ class Models:
         sampling: Sampling,
         memories: Mapping[str, Memory] = MappingProxyType({}),
         company: Callable[[], int] = alone,
+        lender: Lender = nobody,
     ) -> Setup:
-        """What drafters are made from. memories: those of the helpers, by name. company: as of `Setup`."""
+        """What drafters are made from. memories: those of the helpers, by name. company, lender: as of `Setup`."""
         return Setup(
             self.target,
             speculation,
@@ -73,6 +74,7 @@ class Models:
             eagle=self.eagle,
             eagle_sequence=memories.get("eagle"),
             company=company,
+            lender=lender,
         )
 
     def close(self) -> None:
@@ -164,8 +166,7 @@ class Slot:
         keep = holder.holds(prompt) if reuse else 0
         self.known = holder.known if keep == len(prompt) else None
         if lender is not None:
-            self.memory.close()
-            self.memory = lender.memory.fork()
+            self.memory.adopt(lender.memory, keep)
         self.memory = shorten(self._models.target, self.memory, keep)
         self.tokens = list(prompt)
         return keep

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from draftproof.core.errors import UsageError
 from draftproof.engine.backend import Feed, Rows
+from draftproof.engine.backend import Sequence as Memory
+from draftproof.engine.draft.kind import nobody
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
 from draftproof.engine.in_step import InStep, read_each
-from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot
+from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot, common_prefix
 from draftproof.engine.speculate import make_plan
 
 _WORTH_COPYING = 32
@@ -61,7 +63,13 @@ class Slots:
         lender = self._lender(slot, order.job.prompt) if reuse else None
         reused = slot.prepare(order.job.prompt, reuse=reuse, lender=lender)
         models = self.models
-        setup = models.setup(order.speculation, order.job.sampling, slot.helpers, company=lambda: len(self.runs))
+        setup = models.setup(
+            order.speculation,
+            order.job.sampling,
+            slot.helpers,
+            company=lambda: len(self.runs),
+            lender=self._lender_of_draft if order.reuse else nobody,
+        )
         plan = make_plan(setup, models.costs_of(order.speculation))
         generation = self.generation(
             models.target,
@@ -99,6 +107,13 @@ class Slots:
             return None
         best = max(self.slots, key=lambda s: s.holds(prompt))
         return best if best.holds(prompt) - slot.holds(prompt) >= _WORTH_COPYING else None
+
+    def _lender_of_draft(self, context: Sequence[int]) -> tuple[Memory | None, int]:
+        def holds(slot: Slot) -> int:
+            return common_prefix(slot.tokens[: slot.helpers["draft"].length], context)
+
+        best = max(self.slots, key=holds)
+        return best.helpers["draft"], holds(best)
 
     def step(self) -> list[tuple[Run, list[Emitted]]]:
         """One batch for all that fit in it: which runs moved, and the tokens that each emitted. A run that failed has `error`."""

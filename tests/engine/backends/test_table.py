@@ -56,12 +56,16 @@ def test_a_model_without_rollback_goes_back_to_a_checkpoint_only() -> None:
     sequence.truncate(2)
 
 
-def test_a_fork_goes_its_own_way() -> None:
-    sequence = table(1).sequence()
-    sequence.extend([0])
-    other = sequence.fork()
-    other.extend([1, 1])
-    assert (sequence.length, other.length) == (1, 3)
+def test_who_adopts_goes_its_own_way() -> None:
+    model = table(1)
+    sequence, other = model.sequence(), model.sequence()
+    sequence.extend([0, 1, 1])
+    other.extend([1] * 9)
+    other.adopt(sequence, 2)
+    other.extend([0])
+    assert (sequence.tokens, other.tokens) == ([0, 1, 1], [0, 1, 0])
+    with pytest.raises(ValueError, match="cannot truncate"):
+        other.adopt(sequence, 4)
 
 
 def test_bad_tokens_leave_the_sequence_as_it_was() -> None:

@@ -219,17 +219,36 @@ def test_a_running_state_cannot_be_truncated_but_emptied(recurrent: LlamaBackend
 
 
 @pytest.mark.parametrize("name", ["target.gguf", "mtarget.gguf"])
-def test_a_fork_goes_its_own_way(name: str) -> None:
+def test_who_adopts_goes_its_own_way(name: str) -> None:
     made = backend(name, sequences=3)
     sequence, other = made.sequence(), made.sequence()
     sequence.extend(PROMPT)
     other.extend(PROMPT)
-    fork = sequence.fork()
+    adopting = made.sequence()
+    adopting.extend([1])
+    adopting.adopt(sequence, sequence.length)
     sequence.extend([7, 7])
-    np.testing.assert_allclose(fork.extend([0]), other.extend([0]).copy(), atol=1e-6)
-    assert (sequence.length, fork.length) == (7, 6)
-    with pytest.raises(ContextFull):
-        fork.fork()
+    np.testing.assert_allclose(adopting.extend([0]), other.extend([0]).copy(), atol=1e-6)
+    assert (sequence.length, adopting.length) == (7, 6)
+    made.close()
+
+
+def test_a_part_of_what_another_holds_can_be_adopted_where_memories_can_be_rolled_back() -> None:
+    made = backend("target.gguf", sequences=3)
+    long, part, read = made.sequence(), made.sequence(), made.sequence()
+    long.extend([*PROMPT, 7, 7])
+    read.extend(PROMPT[:3])
+    part.adopt(long, 3)
+    np.testing.assert_allclose(part.extend([0]), read.extend([0]).copy(), atol=1e-6)
+    part.adopt(made.sequences[2], 0)
+    assert part.length == made.memory.length(part.number) == 0
+    made.close()
+    recurrent = backend("mtarget.gguf", sequences=2)
+    sequence, other = recurrent.sequence(), recurrent.sequence()
+    sequence.extend(PROMPT)
+    with pytest.raises(CannotTruncate):
+        other.adopt(sequence, 3)
+    assert other.length == recurrent.memory.length(other.number) == len(PROMPT)
     made.close()
 
 

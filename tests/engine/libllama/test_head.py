@@ -151,7 +151,7 @@ def test_a_head_sequence_keeps_to_the_protocol(target: LlamaBackend) -> None:
     with pytest.raises(ContextFull, match="has a follower"):
         head.sequence()
     with pytest.raises(UsageError):
-        follower.fork()
+        follower.adopt(follower, 1)
     follower.close()
     follower.close()
     with pytest.raises(Closed):

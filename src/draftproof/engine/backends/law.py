@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
+from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, Sequence, UnknownToken
 
 Logits: TypeAlias = abc.Callable[[abc.Sequence[tuple[int, ...]]], NDArray[np.floating]]
 """n non-empty contexts to floating[n, vocab]."""
@@ -22,6 +22,7 @@ class LawBackend:
     """
 
     max_rows_exact = 2**31
+    prompt_part = 1
 
     def __init__(
         self,
@@ -102,8 +103,10 @@ class LawSequence:
         assert isinstance(checkpoint, tuple)
         self.tokens = list(checkpoint)
 
-    def fork(self) -> LawSequence:
-        return LawSequence(self._backend, list(self.tokens))
+    def adopt(self, other: Sequence, length: int) -> None:
+        assert isinstance(other, LawSequence)
+        self.tokens[:] = other.tokens
+        self.truncate(length)
 
     def close(self) -> None:
         """Nothing to free."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, UnknownToken
+from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, Sequence, UnknownToken
 from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
@@ -118,6 +118,10 @@ class LlamaBackend:
                     self._row_test = aside(partial(measure, context, *limits, tokens=self.memory.tokens))
                 self._tested = None
             return self._row_test
+
+    @property
+    def prompt_part(self) -> int:
+        return 1 if self.options.exact_prompts else self._chunk
 
     @property
     def max_rows_exact(self) -> int:
@@ -313,14 +317,12 @@ class LlamaSequence:
         self.tokens = list(checkpoint.tokens)
         del self.hidden[self.length :]
 
-    def fork(self) -> LlamaSequence:
-        """A second sequence with the same tokens. Raises ContextFull when there is no room for one."""
-        other = self._backend.sequence()
-        if self.tokens:
-            self._backend.memory.copy(self.number, other.number)
-        other.tokens = list(self.tokens)
-        other.hidden = list(self.hidden)
-        return other
+    def adopt(self, other: Sequence, length: int) -> None:
+        assert isinstance(other, LlamaSequence)
+        if other.tokens:
+            self._backend.memory.copy(other.number, self.number)
+            self.tokens, self.hidden = list(other.tokens), list(other.hidden)
+        self.truncate(length)
 
     def go_back(self) -> None:
         """After a call that failed half way: back to the tokens that were held before, or closed where that cannot be."""

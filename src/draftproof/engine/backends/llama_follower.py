@@ -13,7 +13,7 @@ from itertools import takewhile
 import numpy as np
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.backend import ContextFull, Feed, Rows
+from draftproof.engine.backend import ContextFull, Feed, Rows, Sequence
 from draftproof.engine.backends.llama import LlamaBackend, LlamaSequence
 from draftproof.engine.backends.llama_batches import same_start
 from draftproof.engine.libllama.errors import Closed, ContextRejected
@@ -31,6 +31,10 @@ class LlamaFollower:
         self.vocab = target.vocab
         self.context = min(target.context, self.head.context.tokens)
         self._open: dict[int, FollowerSequence] = {}
+
+    @property
+    def prompt_part(self) -> int:
+        return self.target.prompt_part
 
     @property
     def max_rows_exact(self) -> int:
@@ -161,9 +165,9 @@ class FollowerSequence:
         if missing := checkpoint[self.length :]:
             self.extend(missing, 0)
 
-    def fork(self) -> FollowerSequence:
-        """Raises UsageError: let the head follow the fork of the target instead."""
-        raise UsageError("A prediction head follows its target: fork that.")
+    def adopt(self, other: Sequence, length: int) -> None:  # noqa: ARG002 - the contract of a sequence
+        """Raises UsageError: what it holds is not its own to exchange."""
+        raise UsageError("A prediction head follows its target, and adopts nothing.")
 
     def close(self) -> None:
         if self._is_open:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from draftproof.core.sampling import NEUTRAL, Sampling
 from draftproof.core.speculation import OFF, Speculation
@@ -13,6 +15,13 @@ from draftproof.engine.draft.ngram_pool import NgramPool
 from draftproof.engine.draft.pace import Costs, alone
 
 _PRICED = Costs(draft=1.0, head=1.0)
+Lender: TypeAlias = Callable[[abc.Sequence[int]], tuple[Sequence | None, int]]
+"""The memory of the draft model, among those of other answers, that holds most of a context, and how many tokens of it."""
+
+
+def nobody(context: abc.Sequence[int]) -> tuple[Sequence | None, int]:  # noqa: ARG001 - the contract of a lender
+    """Where there is no other answer, or none may be asked."""
+    return None, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,7 @@ class Setup:
 
     `sequence` of the draft model, `head_sequence` of the prediction head and `eagle_sequence` of the EAGLE-3 draft hold prefixes
     of the prompt. `drawn`: the rule accepts most when drafts are drawn from q and not the likeliest tokens. `company`: how many
-    answers are being made.
+    answers are being made. `lender`: whose memory of the draft model may be copied.
     """
 
     target: Backend
@@ -36,6 +45,7 @@ class Setup:
     eagle: Backend | None = None
     eagle_sequence: Sequence | None = None
     company: Callable[[], int] = alone
+    lender: Lender = nobody
 
 
 @dataclass(frozen=True, slots=True)

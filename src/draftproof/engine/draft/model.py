@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,10 +14,12 @@ from draftproof.core.speculation import DraftModel
 from draftproof.engine.backend import Backend, Feed, Rows, check_vocabulary
 from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.drafter import NOTHING, Draft, Proposal
-from draftproof.engine.draft.kind import Kind, Setup
+from draftproof.engine.draft.kind import Kind, Lender, Setup, nobody
 from draftproof.engine.in_step import Read, Reads
 
 _BATCH = 512
+_MUCH = 32
+"""Tokens that take longer to read than a memory takes to copy."""
 
 
 def draft_sampling(sampling: Sampling) -> Sampling:
@@ -28,7 +31,7 @@ class ModelDrafter:
     """Draws each token from q, the draft model's law after its samplers, or takes the likeliest (then q is one-hot).
 
     `sequence` holds a prefix of the context; `close` gives it back unless it is `lent`. The draft model's memory keeps what was
-    accepted: nothing is computed twice but what cannot be rolled back.
+    accepted: nothing is computed twice but what cannot be rolled back. lender: who has read much of a context already.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class ModelDrafter:
         *,
         drawn: bool,
         lent: bool = False,
+        lender: Lender = nobody,
         name: str = "draft-simple",
     ) -> None:
         self.name = name
@@ -48,6 +52,7 @@ class ModelDrafter:
         self._chain = Chain(draft_sampling(sampling))
         self._settings = settings
         self._lent = lent
+        self._lender = lender
         self._drawn = drawn and not self._chain.sampling.greedy
         self._base = 0
         self._checkpoint: object = None
@@ -84,12 +89,26 @@ class ModelDrafter:
         """float32[vocab]: the logits after the context."""
         if self._sequence.length >= len(context):
             self._sequence.truncate(len(context) - 1)
-        pending = list(context[self._sequence.length :])
-        for start in range(0, len(pending), _BATCH):
-            chunk = pending[start : start + _BATCH]
-            rows = yield self._next(chunk, int(start + _BATCH >= len(pending)))
-        row: Rows = rows[0]
-        return row
+        while True:
+            if len(context) - self._sequence.length > _MUCH:
+                yield None
+                self._borrow(context)
+            pending = context[self._sequence.length :]
+            rows = yield self._next(pending[:_BATCH], int(len(pending) <= _BATCH))
+            if len(pending) <= _BATCH:
+                row: Rows = rows[0]
+                return row
+
+    def _borrow(self, context: Sequence[int]) -> None:
+        """Copies what another answer's draft has read of a long context, so that the rest is cut as if all were read."""
+        if not self._backend.can_truncate:
+            return
+        memory, most = self._lender(context)
+        part = self._backend.prompt_part
+        step = 1 if part == 1 else math.lcm(part, _BATCH)
+        length = min(most, len(context) - 1) // step * step
+        if memory is not None and length - self._sequence.length >= _MUCH:
+            self._sequence.adopt(memory, length)
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:  # noqa: ARG002 - only its length counts
         keep = self._base + accepted
@@ -110,7 +129,15 @@ def _open(setup: Setup) -> ModelDrafter:
     check_vocabulary(setup.target, setup.draft.vocab, setup.draft.vocabulary)
     lent, settings = setup.sequence, setup.speculation.draft
     sequence = lent or setup.draft.sequence()
-    return ModelDrafter(setup.draft, sequence, setup.sampling, settings, drawn=setup.drawn, lent=lent is not None)
+    return ModelDrafter(
+        setup.draft,
+        sequence,
+        setup.sampling,
+        settings,
+        drawn=setup.drawn,
+        lent=lent is not None,
+        lender=setup.lender,
+    )
 
 
 DRAFTER = Kind(
