@@ -6,6 +6,7 @@ company changes nothing but what the backend's arithmetic lets it change.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,7 +16,7 @@ from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.kind import nobody
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
-from draftproof.engine.in_step import InStep, read_each
+from draftproof.engine.in_step import InStep, read_each, run_alone
 from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot, common_prefix
 from draftproof.engine.speculate import make_plan
 
@@ -157,11 +158,27 @@ class Slots:
             if run is None or feed is None:
                 continue
             if run.read_s is None:
+                if room > 0 and self._catch_up(slot, run):
+                    feed = slot.pending = run_alone(run.generation.feed())
                 if room <= 0 or (room < len(feed.tokens) and room < self._batch):
                     continue
                 room -= len(feed.tokens)
             fed.append((slot, feed))
         return fed
+
+    def _catch_up(self, slot: Slot, run: Run) -> bool:
+        """Whether another slot has read more of the prompt meanwhile, and it was copied, up to where prompts are cut."""
+        job, target = run.order.job, self.models.target
+        lender = self._lender(slot, job.prompt) if run.order.reuse and not job.score_prompt else None
+        if lender is None:
+            return False
+        step = 1 if target.prompt_part == 1 else math.lcm(target.prompt_part, job.batch)
+        length = min(lender.holds(job.prompt), len(job.prompt) - 1) // step * step
+        if length - slot.memory.length < _WORTH_COPYING:
+            return False
+        run.reused += length - slot.memory.length
+        slot.memory.adopt(lender.memory, length)
+        return True
 
     def _draft(self, slots: Sequence[Slot], moved: list[tuple[Run, list[Emitted]]]) -> None:
         """What each has to read next, if that is not known yet; those that draft with a model do it together."""
