@@ -146,7 +146,7 @@ def test_a_draft_model_is_not_asked_before_the_answer_begins(speculation: Specul
     assert sum(shared.draft.fed[0]) >= len(asked.job.prompt)
 
 
-def test_verification_rows_of_all_slots_go_in_one_batch() -> None:
+def test_drafts_and_verification_rows_of_all_slots_share_passes() -> None:
     shared = models()
     slots = Slots(shared, 3)
     for seed in range(3):
@@ -155,15 +155,6 @@ def test_verification_rows_of_all_slots_go_in_one_batch() -> None:
     slots.step()
     assert isinstance(shared.target, Model)
     assert shared.target.fed == [[3, 3, 3], [4, 4, 4]]
-
-
-def test_drafts_of_all_slots_are_made_in_step() -> None:
-    shared = models()
-    slots = Slots(shared, 3)
-    for seed in range(3):
-        slots.start(order(seed=seed, tokens=9))
-    slots.step()
-    slots.step()
     assert isinstance(shared.draft, Model)
     assert shared.draft.fed == [[4, 4, 4], [1, 1, 1], [1, 1, 1]]
 
