@@ -87,8 +87,8 @@ class InStep(Generic[T]):
                     return
                 number = next(iter(self._wanted))
                 yield from self._resume(number)
-                read = self._wanted.get(number)
-                room -= len(read.feed.tokens) if read else 0
+                if (read := self._wanted.get(number)) is not None:
+                    room -= len(read.feed.tokens)
                 continue
             backend = next(iter(reads.values())).backend
             together = {n: read.feed for n, read in reads.items() if read.backend is backend}
