@@ -5,6 +5,7 @@ A backend must not know of sampling, drafts or rules, and the engine must not kn
 
 from __future__ import annotations
 
+import math
 from collections import abc
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -16,6 +17,10 @@ from draftproof.core.errors import UsageError
 
 Rows: TypeAlias = NDArray[np.float32]
 """float32[n, vocab]: unmodified logits, row i for the token after the i-th token that was asked about."""
+
+
+WORTH_COPYING = 32
+"""Tokens that take longer to read than a memory takes to copy."""
 
 
 class ContextFull(UsageError):
@@ -134,6 +139,19 @@ class Backend(Protocol):
     def close(self) -> None:
         """Frees the model. Its sequences are unusable from here on."""
         ...
+
+
+def take_over(backend: Backend, memory: Sequence, other: Sequence, length: int, batch: int) -> int:
+    """Copies the first `length` tokens of another memory, less those after the last place where a text is cut that is read
+    anew in parts of `batch`; nothing where that is not worth it. How many more the memory holds.
+    """
+    part = backend.prompt_part
+    step = 1 if part == 1 else math.lcm(part, batch)
+    gained = length // step * step - memory.length
+    if gained < WORTH_COPYING:
+        return 0
+    memory.adopt(other, memory.length + gained)
+    return gained
 
 
 def check_vocabulary(target: Backend, size: int, fingerprint: str) -> None:

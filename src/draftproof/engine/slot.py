@@ -144,10 +144,14 @@ class Slot:
     def holds(self, prompt: Sequence[int]) -> int:
         """How many tokens of `prompt` need not be read again here; without `knows` it the last one is, for its logits."""
         most = len(prompt) - 1
-        common = common_prefix(self.tokens[: self.memory.length], prompt)
+        common = self.common(self.memory, prompt)
         if self._models.target.can_truncate:
             return common if self.knows(prompt) else min(common, most)
         return common if common == self.memory.length <= most else 0
+
+    def common(self, memory: Memory, text: Sequence[int]) -> int:
+        """How many tokens of `text` one of the slot's memories begins with."""
+        return common_prefix(self.tokens[: memory.length], text)
 
     def knows(self, prompt: Sequence[int]) -> bool:
         """Whether the logits after the prompt are still known from the last time that it was read here.
@@ -160,7 +164,7 @@ class Slot:
         """Only a prefix of `prompt` is held afterwards; its length. Without `reuse` it is 0. A lender's memory is copied."""
         for name, helper in self._models.helpers.items():
             memory = self.helpers[name]
-            common = common_prefix(self.tokens[: memory.length], prompt) if reuse else 0
+            common = self.common(memory, prompt) if reuse else 0
             self.helpers[name] = shorten(helper, memory, common)
         holder = lender or self
         keep = holder.holds(prompt) if reuse else 0

@@ -6,22 +6,19 @@ company changes nothing but what the backend's arithmetic lets it change.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from draftproof.core.errors import UsageError
-from draftproof.engine.backend import Feed, Rows
+from draftproof.engine.backend import WORTH_COPYING, Feed, Rows, take_over
 from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.kind import nobody
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Generation
 from draftproof.engine.in_step import InStep, read_each, run_alone
-from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot, common_prefix
+from draftproof.engine.slot import AfterFirst, Models, Order, Run, Slot
 from draftproof.engine.speculate import make_plan
 
-_WORTH_COPYING = 32
-"""Prompt tokens that take longer to read than a memory takes to copy."""
 _SIMILAR = 0.1
 """A memory that holds less than this share of a prompt is not worth more than the one that was used longest ago."""
 
@@ -107,14 +104,13 @@ class Slots:
         if not self.models.target.can_truncate or self.models.followed:
             return None
         best = max(self.slots, key=lambda s: s.holds(prompt))
-        return best if best.holds(prompt) - slot.holds(prompt) >= _WORTH_COPYING else None
+        return best if best.holds(prompt) - slot.holds(prompt) >= WORTH_COPYING else None
 
     def _lender_of_draft(self, context: Sequence[int]) -> tuple[Memory | None, int]:
-        def holds(slot: Slot) -> int:
-            return common_prefix(slot.tokens[: slot.helpers["draft"].length], context)
-
-        best = max(self.slots, key=holds)
-        return best.helpers["draft"], holds(best)
+        memories = [slot.helpers["draft"] for slot in self.slots]
+        held = [slot.common(memory, context) for slot, memory in zip(self.slots, memories, strict=True)]
+        most = max(held)
+        return memories[held.index(most)], most
 
     def step(self) -> list[tuple[Run, list[Emitted]]]:
         """One batch for all that fit in it: which runs moved, and the tokens that each emitted. A run that failed has `error`."""
@@ -168,17 +164,14 @@ class Slots:
 
     def _catch_up(self, slot: Slot, run: Run) -> bool:
         """Whether another slot has read more of the prompt meanwhile, and it was copied, up to where prompts are cut."""
-        job, target = run.order.job, self.models.target
+        job = run.order.job
         lender = self._lender(slot, job.prompt) if run.order.reuse and not job.score_prompt else None
         if lender is None:
             return False
-        step = 1 if target.prompt_part == 1 else math.lcm(target.prompt_part, job.batch)
-        length = min(lender.holds(job.prompt), len(job.prompt) - 1) // step * step
-        if length - slot.memory.length < _WORTH_COPYING:
-            return False
-        run.reused += length - slot.memory.length
-        slot.memory.adopt(lender.memory, length)
-        return True
+        most = min(lender.holds(job.prompt), len(job.prompt) - 1)
+        gained = take_over(self.models.target, slot.memory, lender.memory, most, job.batch)
+        run.reused += gained
+        return gained > 0
 
     def _draft(self, slots: Sequence[Slot], moved: list[tuple[Run, list[Emitted]]]) -> None:
         """What each has to read next, if that is not known yet; those that draft with a model do it together."""
@@ -208,19 +201,17 @@ class Slots:
         if slot.run is run:
             self._finish(slot)
 
-    def _finish(self, slot: Slot) -> None:
+    def _finish(self, slot: Slot, *, broken: bool = False) -> None:
         assert slot.run is not None
         slot.run.ended_s = slot.used_s = self._clock()
         self._drafting.drop(slot.number)
-        slot.release()
+        slot.release(broken=broken)
 
     def _fail(self, slot: Slot, error: Exception, moved: list[tuple[Run, list[Emitted]]]) -> None:
         run = slot.run
         assert run is not None
         run.error = error
-        run.ended_s = slot.used_s = self._clock()
-        self._drafting.drop(slot.number)
-        slot.release(broken=True)
+        self._finish(slot, broken=True)
         moved.append((run, []))
 
     def close(self) -> None:

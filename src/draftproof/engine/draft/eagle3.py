@@ -25,9 +25,8 @@ class EagleDrafter(ModelDrafter):
 
 def _open(setup: Setup) -> EagleDrafter:
     assert setup.eagle is not None
-    lent, settings = setup.eagle_sequence, setup.speculation.draft
-    sequence = lent or setup.eagle.sequence()
-    return EagleDrafter(setup.eagle, sequence, _SAMPLING, settings, drawn=False, lent=lent is not None, name=_NAME)
+    settings = setup.speculation.draft
+    return EagleDrafter(setup.eagle, setup.eagle_sequence, _SAMPLING, settings, drawn=False, name=_NAME)
 
 
 DRAFTER = Kind(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,15 +10,13 @@ from draftproof.core.coin import Coin
 from draftproof.core.law import TokenLaw
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel
-from draftproof.engine.backend import Backend, Feed, Rows, check_vocabulary
+from draftproof.engine.backend import WORTH_COPYING, Backend, Feed, Rows, check_vocabulary, take_over
 from draftproof.engine.backend import Sequence as Memory
 from draftproof.engine.draft.drafter import NOTHING, Draft, Proposal
 from draftproof.engine.draft.kind import Kind, Lender, Setup, nobody
 from draftproof.engine.in_step import Read, Reads
 
 _BATCH = 512
-_MUCH = 32
-"""Tokens that take longer to read than a memory takes to copy."""
 
 
 def draft_sampling(sampling: Sampling) -> Sampling:
@@ -30,28 +27,27 @@ def draft_sampling(sampling: Sampling) -> Sampling:
 class ModelDrafter:
     """Draws each token from q, the draft model's law after its samplers, or takes the likeliest (then q is one-hot).
 
-    `sequence` holds a prefix of the context; `close` gives it back unless it is `lent`. The draft model's memory keeps what was
-    accepted: nothing is computed twice but what cannot be rolled back. lender: who has read much of a context already.
+    `sequence` is lent and holds a prefix of the context; None: one of its own. The draft model's memory keeps what was accepted:
+    nothing is computed twice but what cannot be rolled back. lender: who has read much of a context already.
     """
 
     def __init__(
         self,
         backend: Backend,
-        sequence: Memory,
+        sequence: Memory | None,
         sampling: Sampling,
         settings: DraftModel,
         *,
         drawn: bool,
-        lent: bool = False,
         lender: Lender = nobody,
         name: str = "draft-simple",
     ) -> None:
         self.name = name
         self._backend = backend
-        self._sequence = sequence
+        self._sequence = sequence or backend.sequence()
+        self._lent = sequence is not None
         self._chain = Chain(draft_sampling(sampling))
         self._settings = settings
-        self._lent = lent
         self._lender = lender
         self._drawn = drawn and not self._chain.sampling.greedy
         self._base = 0
@@ -90,7 +86,7 @@ class ModelDrafter:
         if self._sequence.length >= len(context):
             self._sequence.truncate(len(context) - 1)
         while True:
-            if len(context) - self._sequence.length > _MUCH:
+            if len(context) - self._sequence.length > WORTH_COPYING:
                 yield None
                 self._borrow(context)
             pending = context[self._sequence.length :]
@@ -104,11 +100,8 @@ class ModelDrafter:
         if not self._backend.can_truncate:
             return
         memory, most = self._lender(context)
-        part = self._backend.prompt_part
-        step = 1 if part == 1 else math.lcm(part, _BATCH)
-        length = min(most, len(context) - 1) // step * step
-        if memory is not None and length - self._sequence.length >= _MUCH:
-            self._sequence.adopt(memory, length)
+        if memory is not None:
+            take_over(self._backend, self._sequence, memory, min(most, len(context) - 1), _BATCH)
 
     def observe(self, context: Sequence[int], draft: Draft, accepted: int) -> None:  # noqa: ARG002 - only its length counts
         keep = self._base + accepted
@@ -127,15 +120,12 @@ class ModelDrafter:
 def _open(setup: Setup) -> ModelDrafter:
     assert setup.draft is not None
     check_vocabulary(setup.target, setup.draft.vocab, setup.draft.vocabulary)
-    lent, settings = setup.sequence, setup.speculation.draft
-    sequence = lent or setup.draft.sequence()
     return ModelDrafter(
         setup.draft,
-        sequence,
+        setup.sequence,
         setup.sampling,
-        settings,
+        setup.speculation.draft,
         drawn=setup.drawn,
-        lent=lent is not None,
         lender=setup.lender,
     )
 

@@ -11,11 +11,8 @@ _NAME = "draft-mtp"
 def _open(setup: Setup) -> ModelDrafter:
     """With the limits that draft models have, as in llama-server."""
     assert setup.head is not None
-    lent, settings = setup.head_sequence, setup.speculation.draft
-    sequence = lent or setup.head.sequence()
-    return ModelDrafter(
-        setup.head, sequence, setup.sampling, settings, drawn=setup.drawn, lent=lent is not None, name=_NAME
-    )
+    settings = setup.speculation.draft
+    return ModelDrafter(setup.head, setup.head_sequence, setup.sampling, settings, drawn=setup.drawn, name=_NAME)
 
 
 DRAFTER = Kind(
