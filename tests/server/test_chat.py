@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from tests.server.tools.templates import FENCED, MARKED, call, template
 
 from draftproof.core.errors import UsageError
 from draftproof.server.chat import PLAIN, ChatTemplate
@@ -105,3 +107,52 @@ def test_a_broken_template_is_told_when_it_is_compiled() -> None:
 def test_roles_that_a_template_takes() -> None:
     assert ChatTemplate(CHATML, Letters((b"a", b"b"))).takes("system")
     assert not ChatTemplate("{{ messages[-1]['content'] }}", Letters((b"a", b"b"))).takes("system")
+
+
+def test_what_a_message_has_besides_its_text_reaches_the_template() -> None:
+    template = ChatTemplate("{% for m in messages %}{{ m | tojson }}\n{% endfor %}", Letters((b"a", b"b")))
+    messages = [
+        Message.read({"role": "user", "name": "Ada", "content": "x"}),
+        Message.read({"role": "assistant", "reasoning_content": "hm", "content": "y"}),
+        Message.read({"role": "tool", "tool_call_id": "1", "content": "z"}),
+    ]
+    assert [json.loads(line) for line in template.render(messages).splitlines()] == [
+        {"role": "user", "content": "x", "name": "Ada"},
+        {"role": "assistant", "content": "y", "reasoning_content": "hm"},
+        {"role": "tool", "content": "z", "tool_call_id": "1"},
+    ]
+    assert template.render(messages[:1]) == '{"role": "user", "content": "x", "name": "Ada"}\n'
+
+
+def test_calls_are_told_in_the_form_that_the_template_takes() -> None:
+    user, called = Message(role="user", content="x"), Message(role="assistant", tool_calls=[call("f", '{"a": "ä"}')])
+    texts = [template(source).render([user, called]) for source in (MARKED, FENCED)]
+    assert (
+        '<|assistant|><tool_call>\n{"name": "f", "arguments": {"a": "ä"}}\n</tool_call><|end|><|assistant|>' in texts[0]
+    )
+    assert 'function<|sep|>f\n```json\n{"a": "ä"}\n```' in texts[1]
+    given = Message(role="assistant", tool_calls=[{"function": {"name": "f", "arguments": {"a": "ä"}}}])
+    assert [template(source).render([user, given]) for source in (MARKED, FENCED)] == texts
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"function": {}},
+        {},
+        {"function": {"name": "f", "arguments": "[]"}},
+        {"function": {"name": "f", "arguments": "{"}},
+        {"function": {"name": "f", "arguments": "[" * 9999}},
+    ],
+)
+def test_calls_that_cannot_be_told_are_refused(told: dict[str, Any]) -> None:
+    user, called = Message(role="user", content="x"), Message(role="assistant", tool_calls=[told])
+    with pytest.raises(Refusal, match=r"tool_calls|arguments of the call"):
+        template(MARKED).render([user, called])
+
+
+def test_a_call_is_not_carried_on() -> None:
+    talk = [Message(role="user", content="x"), Message(role="assistant", tool_calls=[call("f", "{}")])]
+    assert template(MARKED).render(talk).endswith("</tool_call><|end|><|assistant|>")
+    with pytest.raises(Refusal, match="continue_final_message"):
+        template(MARKED).render(talk, carried_on=True)

@@ -85,6 +85,8 @@ SERVED_VALUES: dict[str, Any] = {
     "add_generation_prompt": False,
     "continue_final_message": False,
     "response_format": {"type": "text"},
+    "tools": [],
+    "parallel_tool_calls": False,
 }
 REFUSED_VALUES: dict[str, Any] = {
     "grammar": 'root ::= "a"',
@@ -98,7 +100,6 @@ REFUSED_VALUES: dict[str, Any] = {
     "t_max_predict_ms": 100,
     "best_of": 3,
     "suffix": "x",
-    "tools": [{}],
     "tool_choice": "required",
     "functions": [{}],
     "function_call": {"name": "f"},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from draftproof.core.coin import Coin
+from draftproof.core.prefix import common_prefix
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import OFF, Speculation
 from draftproof.engine.backend import Backend, Feed, Rows
@@ -195,19 +196,6 @@ class Slot:
         for memory in self.helpers.values():
             memory.close()
         self.memory.close()
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    """Length of the longest common prefix."""
-    a, b = tuple(a), tuple(b)
-    known, n = 0, min(len(a), len(b))
-    while known < n:
-        middle = (known + n + 1) // 2
-        if a[known:middle] == b[known:middle]:
-            known = middle
-        else:
-            n = middle - 1
-    return known
 
 
 def shorten(backend: Backend, memory: Memory, length: int) -> Memory:

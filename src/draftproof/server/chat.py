@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from draftproof.core.errors import UsageError
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import Conversation, Message
+from draftproof.server.tools.asked import read_tools
+from draftproof.server.tools.form import CallForm, Told, learn
 from draftproof.server.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 PLAIN = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 """Messages one after the other, for models that were never taught to chat."""
-_RESERVED = frozenset({"messages", "add_generation_prompt", "bos_token", "eos_token"})
+_RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
 _MARK = "a sentence that no template has"
 
 
@@ -56,6 +58,11 @@ class ChatTemplate:
                 f"The chat template is broken: {error}.", "Start the server with another: --chat-template-file."
             ) from error
 
+    @cached_property
+    def calls(self) -> CallForm | None:
+        """How the model writes calls of tools; None where the template does not tell, or tells it in no form that is known."""
+        return learn(lambda messages, tools: self._filled(messages, tools, {}, opening=False))
+
     def render(
         self,
         messages: Sequence[Message],
@@ -63,34 +70,28 @@ class ChatTemplate:
         *,
         opening: bool = True,
         carried_on: bool | None = None,
+        tools: Sequence[Told] = (),
     ) -> str:
         """The text of a conversation. opening: with what comes before the model's own turn.
 
         carried_on: whether the model carries on the last message, which must be the assistant's then, rather than begin another
-        one; None: if it is the assistant's. Raises Refusal for messages that the template, or this server, does not take,
-        UsageError for a broken template.
+        one; None: if it is the assistant's and calls nothing. Raises Refusal for messages that the template, or this server,
+        does not take, UsageError for a broken template.
         """
         if not messages:
             raise Refusal("'messages' must not be empty")
-        told = [{"role": self._role(m.role), "content": _text(m)} for m in messages]
-        if carried_on and told[-1]["role"] != "assistant":
-            raise Refusal("continue_final_message needs a last message of the assistant")
+        told = [self._told(message) for message in messages]
+        last = told[-1]
+        open_ended = last["role"] == "assistant" and not last.get("tool_calls")
+        if carried_on and not open_ended:
+            without = ", without tool_calls" if last["role"] == "assistant" else ""
+            raise Refusal(f"continue_final_message needs a last message of the assistant{without}")
         begun = ""
-        if carried_on is not False and told[-1]["role"] == "assistant":
+        if carried_on is not False and open_ended:
             begun, opening = told.pop()["content"], True
-        template = self._template
-        unreserved = {
-            name: value for name, value in {**self._options, **(extra or {})}.items() if name not in _RESERVED
-        }
         try:
-            text = template.render(
-                **unreserved,
-                messages=told,
-                add_generation_prompt=opening,
-                bos_token=self._special(self._vocabulary.bos),
-                eos_token=self._special(self._vocabulary.eos),
-            )
-        except Refusal:
+            text = self._filled(told, tools, extra or {}, opening=opening)
+        except UsageError:
             raise
         except Exception as error:  # a template is a program of somebody else's
             raise Refusal(f"The chat template does not take these messages: {error}") from error
@@ -99,6 +100,29 @@ class ChatTemplate:
             text = text.removeprefix(bos)
         return text + begun
 
+    def _filled(self, told: Sequence[Told], tools: Sequence[Told], extra: Told, *, opening: bool) -> str:
+        """What the template makes of it. Raises UsageError for a broken template, anything for one that does not take it."""
+        options = {name: value for name, value in {**self._options, **extra}.items() if name not in _RESERVED}
+        return self._template.render(
+            **options,
+            messages=told,
+            **({"tools": tools} if tools else {}),
+            add_generation_prompt=opening,
+            bos_token=self._special(self._vocabulary.bos),
+            eos_token=self._special(self._vocabulary.eos),
+        )
+
+    def _told(self, message: Message) -> dict[str, Any]:
+        """A message as templates want it; what it does not say is not there."""
+        told: dict[str, Any] = {"role": self._role(message.role), "content": _text(message)}
+        for name in ("name", "reasoning_content", "tool_call_id"):
+            if getattr(message, name) is not None:
+                told[name] = getattr(message, name)
+        if message.tool_calls:
+            objects = self.calls is None or self.calls.objects
+            told["tool_calls"] = list(_calls(message.tool_calls, objects=objects))
+        return told
+
     def of(self, asked: Conversation) -> str:
         """The text of the conversation of a request. Raises Refusal."""
         return self.render(
@@ -106,6 +130,7 @@ class ChatTemplate:
             asked.chat_template_kwargs,
             opening=asked.add_generation_prompt is not False,
             carried_on=asked.continue_final_message,
+            tools=read_tools(asked),
         )
 
     def takes(self, role: str) -> bool:
@@ -137,6 +162,23 @@ def _text(message: Message) -> str:
             raise Refusal(f"Content of type {part.get('type')!r} is not supported; only text is.")
         texts.append(part["text"])
     return "\n".join(texts)
+
+
+def _calls(calls: Sequence[Mapping[str, Any]], *, objects: bool) -> Iterator[dict[str, Any]]:
+    """Calls of an earlier answer, with their arguments as an object or as a text. Raises Refusal."""
+    for call in calls:
+        function = call.get("function")
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise Refusal("Each of 'tool_calls' must have a function with a name and arguments.")
+        arguments = function.get("arguments", "{}")
+        try:
+            read = json.loads(arguments) if isinstance(arguments, str) else arguments
+        except (ValueError, RecursionError):
+            read = None
+        if not isinstance(read, dict):
+            raise Refusal(f"The arguments of the call of {function['name']} must be a JSON object.")
+        wanted = read if objects else arguments if isinstance(arguments, str) else _tojson(read)
+        yield {**call, "type": "function", "function": {**function, "arguments": wanted}}
 
 
 def _tojson(value: Any, indent: int | None = None) -> str:

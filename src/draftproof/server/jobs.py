@@ -32,7 +32,9 @@ class Choice:
         self.index = index
         self.prompt = prompt
         self.settings = settings
-        self._bytes_of = lambda token: served.vocabulary.piece(token, special=False)
+        calling = settings.calling
+        shown = calling.shown if calling is not None else frozenset()
+        self._bytes_of = lambda token: served.vocabulary.piece(token, special=token in shown)
         self.text = TextStream(self._bytes_of, settings.stops)
         self.tokens: list[Emitted] = []
         self.run: Run | None = None
@@ -46,7 +48,7 @@ class Choice:
             reuse=settings.reuse,
             slot=settings.slot,
             stop=self.text,
-            constraint=served.constraint(settings.grammar),
+            constraint=calling.constraint(served) if calling is not None else served.constraint(settings.grammar),
         )
 
     def take(self, emitted: Sequence[Emitted]) -> None:

@@ -14,6 +14,7 @@ from draftproof.server.account import progress, speculation, timings, usage
 from draftproof.server.entries import entry, legacy
 from draftproof.server.jobs import Choice, Event, Ticket
 from draftproof.server.served import Served
+from draftproof.server.tools.message import Message
 from draftproof.server.wire import DONE, event
 
 FINGERPRINT = f"draftproof-{__version__}"
@@ -26,6 +27,7 @@ class OpenAIForm:
     def __init__(self, served: Served, *, chat: bool) -> None:
         self.served = served
         self.chat = chat
+        self._streamed: dict[int, Message] = {}
         self.identity = {
             "created": int(time.time()),
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_urlsafe(24)}",
@@ -57,8 +59,9 @@ class OpenAIForm:
         logprobs = self._logprobs(choice, choice.tokens, 0) if settings.alternatives >= 0 else None
         told: dict[str, Any]
         if self.chat:
-            message = {"role": "assistant", "content": text}
-            told = {"finish_reason": finish, "index": choice.index, "message": message}
+            message = Message(settings.calling)
+            said = message.whole(text)
+            told = {"finish_reason": message.finish(finish), "index": choice.index, "message": said}
             if logprobs is not None:
                 told["logprobs"] = logprobs
         else:
@@ -92,6 +95,7 @@ class OpenAIForm:
 
     def opening(self, choice: Choice) -> dict[str, Any] | None:
         """The first event of a choice in a stream, if the route has one of its own."""
+        self._streamed[choice.index] = Message(choice.settings.calling)
         return self._empty(choice) if self.chat else None
 
     def _empty(self, choice: Choice) -> dict[str, Any]:
@@ -118,13 +122,14 @@ class OpenAIForm:
         settings, first = choice.settings, choice.seen
         choice.seen += 1
         text = choice.prompt_text.text + piece if settings.echo and not first else piece
+        delta = self._streamed[choice.index].part(piece) if self.chat else {}
         with_numbers = settings.alternatives >= 0 or settings.return_tokens or settings.return_origins
-        if not text and not with_numbers:
+        if not with_numbers and not any(delta.values() if self.chat else text):
             return None
         logprobs = self._logprobs(choice, [token], first) if settings.alternatives >= 0 else None
         told: dict[str, Any]
         if self.chat:
-            told = {"finish_reason": None, "index": choice.index, "delta": {"content": text}}
+            told = {"finish_reason": None, "index": choice.index, "delta": delta}
             if logprobs is not None:
                 told["logprobs"] = logprobs
         else:
@@ -140,7 +145,8 @@ class OpenAIForm:
         settings, finish = choice.settings, _FINISH[choice.finish]
         told: dict[str, Any]
         if self.chat:
-            told = {"finish_reason": finish, "index": choice.index, "delta": {}}
+            message = self._streamed[choice.index]
+            told = {"finish_reason": message.finish(finish), "index": choice.index, "delta": message.last()}
         else:
             only_prompt = settings.echo and not choice.tokens
             text = choice.prompt_text.text if only_prompt else ""

@@ -16,6 +16,7 @@ from draftproof.server.fields import Flag, Number, Text, TokenId, Whole, between
 
 MOST_STOPS = 64
 MOST_CHOICES = 128
+MOST_TOOLS = 128
 
 PromptPart = TokenId | Text
 Prompt = Text | list[PromptPart | list[PromptPart] | dict[str, Any]] | dict[str, Any]
@@ -142,11 +143,14 @@ class Generate(Sampled):
     @property
     def unknown(self) -> list[str]:
         """Names of the fields that nobody knows, those within objects with their path."""
-        names = [name for name, value in (self.model_extra or {}).items() if value is not None]
-        for owner in ("speculative", "stream_options"):
-            part = getattr(self, owner)
-            if isinstance(part, Body):
-                names += [f"{owner}.{name}" for name in part.model_extra or {}]
+        names = {name for name, value in (self.model_extra or {}).items() if value is not None}
+        for owner in ("speculative", "stream_options", "messages"):
+            value = getattr(self, owner, None)
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, Body):
+                    names |= {
+                        f"{owner}.{name}" for name, value in (part.model_extra or {}).items() if value is not None
+                    }
         return sorted(names)
 
 
@@ -170,12 +174,17 @@ class OpenAICompletion(Generate):
 class Message(Body):
     role: Text
     content: Text | list[dict[str, Any]] | None = None
+    name: Text | None = None
+    reasoning_content: Text | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: Text | None = None
 
 
 class Conversation(Body):
     """Messages, and how they become a text."""
 
     messages: list[Message]
+    tools: Annotated[list[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     add_generation_prompt: Flag | None = None
     continue_final_message: Flag | None = None
@@ -186,10 +195,10 @@ class ChatCompletion(Conversation, Generate):
 
     logprobs: Flag | None = None
     top_logprobs: Alternatives | None = None
-    tools: Any = only([], why="tools are not supported")
-    tool_choice: Any = only("none", "auto", why="tools are not supported")
-    functions: Any = only([], why="tools are not supported")
-    function_call: Any = only("none", "auto", why="tools are not supported")
+    tool_choice: Text | dict[str, Any] | None = None
+    parallel_tool_calls: Flag | None = None
+    functions: Any = only([], why="use tools")
+    function_call: Any = only("none", "auto", why="use tool_choice")
     audio: Any = only(why="only text is made")
     modalities: Any = only(["text"], why="only text is made")
 

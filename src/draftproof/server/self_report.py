@@ -80,19 +80,14 @@ class SelfReport:
         }
 
     def _caps(self) -> dict[str, bool]:
-        never = (
-            "object_arguments",
-            "parallel_tool_calls",
-            "preserve_reasoning",
-            "reasoning_effort",
-            "tool_calls",
-            "tools",
-            "typed_content",
-        )
-        caps = {f"supports_{name}": False for name in never}
-        caps["supports_string_content"] = True
-        caps["supports_system_role"] = self._template.takes("system")
-        return dict(sorted(caps.items()))
+        calls = self._template.calls
+        caps = dict.fromkeys(("preserve_reasoning", "reasoning_effort", "typed_content"), False)
+        caps |= dict.fromkeys(("tools", "tool_calls"), calls is not None)
+        caps["object_arguments"] = calls is not None and calls.objects
+        caps["parallel_tool_calls"] = calls is not None and calls.between is not None
+        caps["string_content"] = True
+        caps["system_role"] = self._template.takes("system")
+        return {f"supports_{name}": can for name, can in sorted(caps.items())}
 
     def slots(self) -> list[dict[str, Any]]:
         return [self._slot(slot) for slot in self._worker.slots.slots]

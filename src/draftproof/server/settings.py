@@ -16,6 +16,8 @@ from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion,
 from draftproof.server.served import BREAKERS, Served
 from draftproof.server.speculating import read_speculation, with_strictness, without_effect
 from draftproof.server.structure import read_grammar
+from draftproof.server.tools.asked import Calling, read_calling
+from draftproof.server.tools.form import CallForm
 from draftproof.server.vocabulary import Vocabulary
 
 RANDOM_SEEDS = (-1, 0xFFFF_FFFF)
@@ -64,7 +66,7 @@ class Settings:
 
     `asked` is the speculation that it asks for, `speculation` what the server makes of it. `seed` is the seed of its first choice,
     drawn already if it was to be random. `max_tokens` -1: until the context is full.
-    `alternatives` -1: no logprobs. `ignored` names fields that had no effect.
+    `alternatives` -1: no logprobs. `calling`: how tools may be called. `ignored` names fields that had no effect.
     """
 
     sampling: Sampling
@@ -89,6 +91,7 @@ class Settings:
     return_progress: bool = False
     timings_per_token: bool = False
     response_fields: tuple[str, ...] = ()
+    calling: Calling | None = None
     ignored: tuple[str, ...] = ()
 
 
@@ -133,6 +136,17 @@ def read_settings(request: Generate, served: Served) -> Settings:
         response_fields=tuple((isinstance(request, NativeCompletion) and request.response_fields) or ()),
         ignored=tuple(ignored),
     )
+
+
+def with_tools(settings: Settings, request: ChatCompletion, form: CallForm | None, served: Served) -> Settings:
+    """The same, and what the request says of tools. form: how the model writes calls, None if unknown. Raises Refusal."""
+    calling = read_calling(request, form, served.vocabulary)
+    if calling is None:
+        return settings
+    if settings.grammar:
+        raise Refusal("Ask for tools or for a grammar, json_schema or response_format, not for both.")
+    calling.constraint(served)  # refuses what cannot be had
+    return replace(settings, calling=calling)
 
 
 def _sampling(request: Generate, served: Served, breakers: tuple[str, ...]) -> Sampling:

@@ -35,10 +35,10 @@ def _from_format(request: Generate) -> list[str]:
     if kind == "text":
         return []
     if kind == "json_object":
-        return [_sparing(request.response_format.get("schema"))]
+        return [of_schema(sparing(request.response_format.get("schema")))]
     if kind == "json_schema":
         wrapped = request.response_format.get("json_schema")
-        return [_sparing(wrapped.get("schema") if isinstance(wrapped, dict) else None)]
+        return [of_schema(sparing(wrapped.get("schema") if isinstance(wrapped, dict) else None))]
     raise Refusal(f'response_format type must be "text", "json_object" or "json_schema", but is {kind!r}')
 
 
@@ -47,24 +47,26 @@ def of_schema(schema: object) -> str:
     try:
         return grammar_of(_ANY_OBJECT if schema in ({}, True) else schema)
     except RecursionError as error:
-        raise _too_deep() from error
+        raise too_deep() from error
 
 
-def _sparing(schema: object) -> str:
-    """The grammar of those documents of a schema that have little space, and no properties that it does not name.
+def sparing(schema: object) -> object:
+    """A schema of those documents of another that have little space, and no properties that it does not name.
 
     So llama-server reads what comes as `response_format`: a model that may always add some seldom ends. What the schema says of
     either itself holds; and where several places name the properties of one object, there may be more than each of them names.
+    Raises Refusal for one that is nested too deeply.
     """
     try:
         closed = schema if _adds_up(schema) else _without_others(schema)
     except RecursionError as error:
-        raise _too_deep() from error
+        raise too_deep() from error
     closed = closed or _ANY_OBJECT
-    return of_schema({**_LITTLE_SPACE, **closed} if isinstance(closed, dict) else closed)
+    return {**_LITTLE_SPACE, **closed} if isinstance(closed, dict) else closed
 
 
-def _too_deep() -> Refusal:
+def too_deep() -> Refusal:
+    """For a schema that Python cannot walk through."""
     return Refusal("The JSON schema is nested too deeply.")
 
 

@@ -22,10 +22,10 @@ class StopStrings:
 
     def begun(self, text: str) -> int:
         """Length of the longest end of `text` that could grow into a stop string."""
-        return max(_overlap(text, s) for s in self._stops) if self._stops else 0
+        return max(overlap(text, s) for s in self._stops) if self._stops else 0
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
 
 

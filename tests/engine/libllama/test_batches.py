@@ -10,7 +10,6 @@ from draftproof.engine.backends.llama_batches import (
     cut,
     cut_to_sizes,
     group,
-    same_start,
 )
 from draftproof.engine.passes import RowCosts, Sizes
 
@@ -104,10 +103,6 @@ def test_the_parts_of_a_sequence_stay_in_order() -> None:
     short = piece(4, 2, 2, feed=1)
     calls = group([*long, short], range(1, 9), 8, unequal=False)
     assert [[(p.feed, p.start) for p in call] for call in calls] == [[(0, 0)], [(0, 8)], [(1, 4), (0, 16)]]
-
-
-def test_same_start() -> None:
-    assert [same_start([1, 2, 3], other) for other in ([], [1, 2], [1, 2, 3, 4], [1, 9, 3], [9])] == [0, 2, 3, 1, 0]
 
 
 def test_a_draft_is_cut_to_sizes_that_are_exact() -> None:

@@ -24,11 +24,11 @@ from tests.engine.libllama.models import (
 )
 
 from draftproof.core.errors import UsageError
+from draftproof.core.prefix import common_prefix
 from draftproof.core.sampling import GREEDY
 from draftproof.core.speculation import DraftModel, Speculation
 from draftproof.engine.backend import ContextFull, Feed
 from draftproof.engine.backends.llama import LlamaBackend
-from draftproof.engine.backends.llama_batches import same_start
 from draftproof.engine.backends.llama_eagle import LlamaEagle
 from draftproof.engine.draft import kind
 from draftproof.engine.draft.kind import Setup
@@ -156,7 +156,7 @@ def test_drafts_are_those_of_reading_everything_again(target: LlamaBackend) -> N
             fed = drafts[-1:]
         assert drafts == expected[n]
         # as if the target had accepted what agrees with the text: those cells were guessed, and must be read again
-        kept = same_start(drafts, tokens[n:])
+        kept = common_prefix(drafts, tokens[n:])
         sequence.extend(tokens[n - 1 : n + kept])
         follower.truncate(min(follower.length, n + kept))
         n, most_kept = n + kept + 1, max(most_kept, kept)

@@ -9,11 +9,11 @@ import pytest
 from tests.engine.libllama.models import COUNTABLE, PROMPT, backend, exact, model, read, rows
 
 from draftproof.core.errors import UsageError
+from draftproof.core.prefix import common_prefix
 from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import DraftModel, Speculation
 from draftproof.engine.backend import ContextFull, Feed, UnknownToken
 from draftproof.engine.backends.llama import LlamaBackend
-from draftproof.engine.backends.llama_batches import same_start
 from draftproof.engine.backends.llama_head import LlamaHead
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Generation, Job, generate
@@ -109,7 +109,7 @@ def test_drafts_are_those_of_reading_everything_again(target: LlamaBackend) -> N
             fed = drafts[-1:]
         assert drafts == expected[n - 1]
         # as if the target had accepted what agrees with the text: those cells were guessed, and must be read again
-        kept = same_start(drafts, tokens[n:])
+        kept = common_prefix(drafts, tokens[n:])
         sequence.extend(tokens[n - 1 : n + kept])
         follower.truncate(min(follower.length, n + kept))
         n, most_kept = n + kept + 1, max(most_kept, kept)

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from draftproof.core.errors import UsageError
+from draftproof.core.prefix import common_prefix
 from draftproof.engine.backend import CannotTruncate, ContextFull, Feed, Rows, Sequence, UnknownToken
-from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group, same_start
+from draftproof.engine.backends.llama_batches import Piece, cut, cut_to_sizes, group
 from draftproof.engine.libllama import Context, ContextOptions, Library, Model, ModelOptions, Row, load_library
 from draftproof.engine.libllama.errors import Closed
 from draftproof.engine.libllama.follower import Hidden, Tap
@@ -309,7 +310,7 @@ class LlamaSequence:
     def restore(self, checkpoint: object) -> None:
         assert isinstance(checkpoint, State)
         if checkpoint.memory is None:
-            self.truncate(same_start(self.tokens, checkpoint.tokens))
+            self.truncate(common_prefix(self.tokens, checkpoint.tokens))
             if missing := checkpoint.tokens[self.length :]:
                 self.extend(missing, 0)
             return

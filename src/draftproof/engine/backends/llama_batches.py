@@ -96,8 +96,3 @@ def _without_gaps(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     """Parts of pieces, whose sequences ascend, in which they ascend by 1. libllama splits calls at the gaps, to any sizes."""
     for _, part in groupby(enumerate(pieces), key=lambda at: at[1].sequence - at[0]):
         yield [piece for _, piece in part]
-
-
-def same_start(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens the two begin with alike."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

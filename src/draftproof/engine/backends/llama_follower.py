@@ -13,9 +13,9 @@ from itertools import takewhile
 import numpy as np
 
 from draftproof.core.errors import UsageError
+from draftproof.core.prefix import common_prefix
 from draftproof.engine.backend import ContextFull, Feed, Rows, Sequence
 from draftproof.engine.backends.llama import LlamaBackend, LlamaSequence
-from draftproof.engine.backends.llama_batches import same_start
 from draftproof.engine.libllama.errors import Closed, ContextRejected
 from draftproof.engine.libllama.follower import Follower, HeadRow, Hidden
 
@@ -161,7 +161,7 @@ class FollowerSequence:
 
     def restore(self, checkpoint: object) -> None:
         assert isinstance(checkpoint, tuple)
-        self.truncate(same_start(self.tokens, checkpoint))
+        self.truncate(common_prefix(self.tokens, checkpoint))
         if missing := checkpoint[self.length :]:
             self.extend(missing, 0)
 

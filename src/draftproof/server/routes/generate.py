@@ -14,7 +14,7 @@ from draftproof.server.openai import OpenAIForm
 from draftproof.server.openapi import Routes
 from draftproof.server.prompts import check_prompt, read_prompts
 from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
-from draftproof.server.settings import Settings, read_settings
+from draftproof.server.settings import Settings, read_settings, with_tools
 from draftproof.server.state import State, body_of, state_of
 
 ROUTES = Routes("text")
@@ -23,6 +23,11 @@ ROUTES = Routes("text")
 async def _settings(asked: Generate, state: State) -> Settings:
     # in a thread: what a drafting request is the first to need is measured, and other clients go on meanwhile
     return await asyncio.to_thread(read_settings, asked, state.served)
+
+
+def _chat_settings(asked: ChatCompletion, state: State) -> Settings:
+    settings = read_settings(asked, state.served)
+    return with_tools(settings, asked, state.template.calls if asked.tools else None, state.served)
 
 
 @ROUTES.post("/completion", NativeCompletion)
@@ -54,7 +59,7 @@ async def chat_completion(request: Request) -> Response:
     """OpenAI's route for conversations."""
     state = state_of(request)
     asked = ChatCompletion.read(await body_of(request))
-    settings = await _settings(asked, state)
+    settings = await asyncio.to_thread(_chat_settings, asked, state)
     text = state.template.of(asked)
     tokens = state.served.vocabulary.tokenize(text, add_special=True, parse_special=True)
     prompt = check_prompt(tuple(tokens), state.served)
