@@ -16,7 +16,7 @@ demo: $(VENV)/.demo
 	$(BIN)/draftproof demo
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 evaluation: $(LM_EVAL)
 

@@ -20,7 +20,8 @@ from draftproof.cli.matrix import Matrix, alone, from_document
 from draftproof.liars import HONEST, LIARS, NOT_ALONE, liar
 from draftproof.liars.liar import Liar
 
-RESULT = Path(__file__).parents[1] / "docs/reference/controls.json"
+ROOT = Path(__file__).parents[1]
+RESULT = ROOT / "docs/reference/controls.json"
 REPORTS = Path(__file__).parent / "reports.csv"
 _AGAIN = "Run: draftproof controls --json docs/reference/controls.json --keep"
 
@@ -28,7 +29,8 @@ _AGAIN = "Run: draftproof controls --json docs/reference/controls.json --keep"
 class Report(NamedTuple):
     """One public report that can be seen over HTTP. `kinds` are the project's numbers for ways to look for it.
 
-    Either `check` and `liar` name who catches its kind and on whom, or `why_not` says why nobody does.
+    Either `check` and `liar` name who catches its kind and on whom (a liar, or a test with one that serves a real model), or
+    `why_not` says why nobody does.
     """
 
     number: str
@@ -127,13 +129,21 @@ def _check(name: str) -> str:
 
 def reports_block() -> str:
     """Raises KeyError for a report that names a check or a liar that does not exist, or that does not fail on it."""
-    lines = ["| report | what was seen | caught by | shown on |", "|---|---|---|---|"]
-    for r in reports():
-        if r.check:
-            if r.check not in liar(r.liar).fails:
-                raise KeyError(f"{REPORTS.name}: {r.check} does not fail on {r.liar} (report {r.number})")
-            lines.append(f"| [{r.report}]({r.url}) | {r.told} | {_check(r.check)} | [{r.liar}](controls.md#{r.liar}) |")
-    return "\n".join(lines)
+    caught_ = [
+        f"| [{r.report}]({r.url}) | {r.told} | {_check(r.check)} | {_shown_on(r)} |" for r in reports() if r.check
+    ]
+    return "\n".join(["| report | what was seen | caught by | shown on |", "|---|---|---|---|", *caught_])
+
+
+def _shown_on(r: Report) -> str:
+    if r.liar.endswith(".py"):
+        test = (ROOT / r.liar).read_text(encoding="utf-8")
+        if r.check not in test or r.url not in test:
+            raise KeyError(f"{REPORTS.name}: {r.liar} is not about {r.check} and {r.url}")
+        return f"[a real model](../../{r.liar})"
+    if r.check not in liar(r.liar).fails:
+        raise KeyError(f"{REPORTS.name}: {r.check} does not fail on {r.liar} (report {r.number})")
+    return f"[{r.liar}](controls.md#{r.liar})"
 
 
 def uncovered_block() -> str:

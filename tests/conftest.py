@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+COSTLY = ("liars", "real", "clients", "docs", "cli", "server", "engine", "gateway")
+"""Folders of the tests that take longest."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The costly ones first, so that at the end no worker has a long one to itself."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return COSTLY.index(folder) if folder in COSTLY else len(COSTLY)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

@@ -222,3 +222,34 @@ def test_hidden_reasoning_tokens_are_told() -> None:
     answer = DIALECT.parse(Ask("x", 16), exchange(body, COMPLETIONS))[0]
     assert answer.completion_tokens is None
     assert ("usage.reasoning_tokens", 7) in answer.claims
+
+
+def test_a_tool_is_named_and_described_in_a_chat() -> None:
+    asked = Ask("weather?", 9, 2, tool="look_up")
+    for told in (body(asked), json.loads(llama_server.DIALECT.call(asked, CHAT).body)):
+        (tool,) = told["tools"]
+        assert tool["function"]["name"] == "look_up"
+        assert told["tool_choice"] == {"type": "function", "function": {"name": "look_up"}}
+        assert told["logprobs"]
+    for told in (body(Ask("a", 9)), json.loads(llama_server.DIALECT.call(Ask("a", 9), CHAT).body)):
+        assert not {"tools", "tool_choice"} & told.keys()
+
+
+def test_calls_of_tools_are_told_whole_and_streamed() -> None:
+    calls = [{"id": "1", "function": {"name": name, "arguments": "{}"}} for name in ("a", "b")]
+    (whole,) = DIALECT.parse(Ask("a", 9), exchange(answer({"message": {"content": None, "tool_calls": calls}}), CHAT))
+    assert (whole.text, whole.calls) == ("", ("a", "b"))
+    parts: list[dict[str, Any]] = [
+        {"content": "x"},
+        {"tool_calls": [{"index": 0, **calls[0]}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]},
+        {"tool_calls": [{"index": 1, **calls[1]}]},
+        {"tool_calls": None},
+    ]
+    events = "".join(f"data: {json.dumps(answer({'delta': part}))}\n\n" for part in parts) + "data: [DONE]\n\n"
+    (streamed,) = DIALECT.parse(Ask("a", 9, stream=True), exchange(events, CHAT))
+    assert (streamed.text, streamed.calls) == ("x", ("a", "b"))
+    (none,) = DIALECT.parse(Ask("a", 9), exchange(answer({"message": {"content": "x"}}), CHAT))
+    assert none.calls == ()
+    with pytest.raises(TargetError):
+        DIALECT.parse(Ask("a", 9), exchange(answer({"message": {"tool_calls": [{"function": {"name": 3}}]}}), CHAT))

@@ -11,6 +11,7 @@ import random
 from dataclasses import replace
 
 from draftproof.core.ask import Ask, Prompt
+from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
 from draftproof.core.sampling import Sampling
 
@@ -27,6 +28,10 @@ COPIED = f"List:{LINE}\nList:{LINE}\nList:"
 FOREIGN = "🦙🌍 東京 né 🙂你好"
 """Characters of one to four bytes, most of which vocabularies split."""
 
+TOOL = "get_weather"
+CALLING = "What is the weather in Paris?"
+"""A question for which a model calls that tool."""
+
 ORDINARY = (
     "The lighthouse keeper wrote in his diary that",
     "To make bread at home you first need",
@@ -38,8 +43,12 @@ ORDINARY = (
 
 def is_small(probe: Probe) -> bool:
     """Whether the server's model has a vocabulary small enough to write prompts as arbitrary token ids."""
-    size = probe.facts.vocabulary
-    return probe.facts.token_prompts and size is not None and size <= SMALL_VOCABULARY
+    return has_letters(probe.facts)
+
+
+def has_letters(facts: Facts) -> bool:
+    """As `is_small`."""
+    return facts.token_prompts and facts.vocabulary is not None and facts.vocabulary <= SMALL_VOCABULARY
 
 
 def letters(probe: Probe, n: int, seed: int) -> tuple[int, ...]:

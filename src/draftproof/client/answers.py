@@ -70,6 +70,7 @@ class Partial:
     arrivals: list[float] = field(default_factory=list)
     event_tokens: list[int] = field(default_factory=list)
     finish: str | None = None
+    calls: list[str] = field(default_factory=list)
     ended: bool = False
     last: dict[str, Any] = field(default_factory=dict)
 

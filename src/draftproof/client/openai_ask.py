@@ -44,6 +44,7 @@ def openai_body(ask: Ask, route: str, names: Names, *, model: str, budget: str, 
     body: dict[str, Any] = {"model": model, budget: ask.max_tokens}
     if is_chat(route):
         body["messages"] = [{"role": "user", "content": ask.prompt}]
+        body |= tool_fields(ask)
         if ask.alternatives:
             body |= {"logprobs": True, "top_logprobs": ask.alternatives}
     else:
@@ -62,6 +63,16 @@ def openai_body(ask: Ask, route: str, names: Names, *, model: str, budget: str, 
     if ask.echo:
         body["echo"] = True
     return body
+
+
+def tool_fields(ask: Ask) -> dict[str, Any]:
+    """What has a chat call the tool of a question, which takes the name of a city; {} where the question has none."""
+    if not ask.tool:
+        return {}
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    function = {"name": ask.tool, "description": "Looks it up for a city.", "parameters": parameters}
+    chosen = {"type": "function", "function": {"name": ask.tool}}
+    return {"tools": [{"type": "function", "function": function}], "tool_choice": chosen}
 
 
 def _samplers(s: Sampling, names: Names, *, explicit: bool) -> dict[str, Any]:

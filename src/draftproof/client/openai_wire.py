@@ -71,6 +71,7 @@ def _completion(
         token_ids=_ids(tokens, _told_ids(choice, field)),
         finish=field.text_or_none(choice.get("finish_reason"), "finish_reason"),
         claims=claims_of(body) + _hidden(body, field),
+        calls=_calls(choice, field),
         **counts,
     )
 
@@ -95,6 +96,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
                 partial = partials.setdefault(_index(choice), Partial())
                 text, entries, ids = _text(choice, field), _entries(choice, field), _told_ids(choice, field)
                 partial.add(at_s, text, entries, ids, wanted=ask.alternatives > 0)
+                partial.calls += _calls(choice, field)
                 partial.finish = field.text_or_none(choice.get("finish_reason"), "finish_reason") or partial.finish
     except StreamError as e:
         return refusal(ask, exchange, str(e))
@@ -114,6 +116,7 @@ def _parse_stream(ask: Ask, exchange: Exchange) -> list[Completion]:
             claims=claims_of(last) + _hidden(last, field),
             arrivals=tuple(partial.arrivals),
             event_tokens=tuple(partial.event_tokens),
+            calls=tuple(partial.calls),
             **_counts(ask, last, field),
         )
         for i, partial in sorted(partials.items())
@@ -181,6 +184,14 @@ def _text(choice: Mapping[str, Any], field: Field) -> str:
     message = choice.get("message") or choice.get("delta")
     text = message.get("content") if isinstance(message, dict) else choice.get("text")
     return "" if text is None else field.text(text, "choices.text")
+
+
+def _calls(choice: Mapping[str, Any], field: Field) -> tuple[str, ...]:
+    """Names of the tools that it calls; in a stream those of the calls that begin with this event."""
+    message = choice.get("message") or choice.get("delta")
+    told = message.get("tool_calls") if isinstance(message, dict) else None
+    functions = [field.obj_or_none(call.get("function"), "function") for call in field.objs(told or [], "tool_calls")]
+    return tuple(field.text(f["name"], "function.name") for f in functions if f.get("name") is not None)
 
 
 def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -> tuple[TokenRecord, ...] | None:

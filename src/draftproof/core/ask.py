@@ -22,6 +22,7 @@ class Ask:
     `also` holds further prompts, answered by the same request after this one, all with the same seed (`Facts.batch_prompts`); only
     where `count` is 1.
     `grammar` forces the text (GBNF); only where `Facts.grammar`. An answer ends before the first of the `stop` strings.
+    `tool` names one that the answer must call; only on chat routes.
     `echo` asks for the logprobs of the prompt's own tokens too; only on `Facts.prompt_routes`. `extra` fields are sent as they are.
     """
 
@@ -39,6 +40,7 @@ class Ask:
     echo: bool = False
     extra: tuple[tuple[str, Scalar], ...] = ()
     also: tuple[Prompt, ...] = ()
+    tool: str = ""
 
     @property
     def answers(self) -> int:
@@ -55,6 +57,7 @@ class Completion:
     `drafted`/`accepted` are the answer's own draft counters; `claims` what it says of its own settings (flat: name to value).
     `arrivals` are seconds from sending to each event that carried text (streamed answers only);
     `event_tokens` the number of logprob entries in each of those events.
+    `calls` are the names of the tools that it calls.
     `error` is the server's own words when `status` is not 2xx.
     """
 
@@ -74,6 +77,7 @@ class Completion:
     claims: tuple[tuple[str, Scalar], ...] = ()
     arrivals: tuple[float, ...] = ()
     event_tokens: tuple[int, ...] = ()
+    calls: tuple[str, ...] = ()
     error: str | None = None
 
     @property

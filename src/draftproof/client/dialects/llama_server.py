@@ -23,6 +23,7 @@ from draftproof.client.answers import (
 from draftproof.client.described import served_models
 from draftproof.client.dialect import Call, Description, Dialect, Survey
 from draftproof.client.llama_description import described
+from draftproof.client.openai_ask import tool_fields
 from draftproof.client.openai_wire import CHAT, COMPLETIONS, parse_openai
 from draftproof.client.tokens import content_records
 from draftproof.client.wire import Field, answer_json
@@ -129,7 +130,8 @@ def _prompt(ask: Ask, route: str) -> dict[str, Any]:
         raise InstrumentError(f"{route} takes text, not token ids.")
     if ask.alternatives:
         logprobs = {"logprobs": True, "top_logprobs": ask.alternatives}
-    return {"messages": [{"role": "user", "content": prompt}], "max_tokens": ask.max_tokens, **logprobs}
+    messages = [{"role": "user", "content": prompt}]
+    return {"messages": messages, "max_tokens": ask.max_tokens, **logprobs, **tool_fields(ask)}
 
 
 _ALWAYS = (
