@@ -124,6 +124,13 @@ def test_what_a_message_has_besides_its_text_reaches_the_template() -> None:
     assert template.render(messages[:1]) == '{"role": "user", "content": "x", "name": "Ada"}\n'
 
 
+def test_a_template_that_asks_for_tools_finds_none() -> None:
+    assert (
+        render("{% if tools is not none %}{{ tools | length }}{% endif %}{{ messages[0].content }}", ("user", "x"))
+        == "x"
+    )
+
+
 def test_calls_are_told_in_the_form_that_the_template_takes() -> None:
     user, called = Message(role="user", content="x"), Message(role="assistant", tool_calls=[call("f", '{"a": "ä"}')])
     texts = [template(source).render([user, called]) for source in (MARKED, FENCED)]

@@ -106,7 +106,7 @@ class ChatTemplate:
         return self._template.render(
             **options,
             messages=told,
-            **({"tools": tools} if tools else {}),
+            tools=tools or None,  # so templates are written: none, where there are none
             add_generation_prompt=opening,
             bos_token=self._special(self._vocabulary.bos),
             eos_token=self._special(self._vocabulary.eos),

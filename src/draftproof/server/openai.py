@@ -14,7 +14,7 @@ from draftproof.server.account import progress, speculation, timings, usage
 from draftproof.server.entries import entry, legacy
 from draftproof.server.jobs import Choice, Event, Ticket
 from draftproof.server.served import Served
-from draftproof.server.tools.message import Message
+from draftproof.server.tools.reply import Reply
 from draftproof.server.wire import DONE, event
 
 FINGERPRINT = f"draftproof-{__version__}"
@@ -27,7 +27,7 @@ class OpenAIForm:
     def __init__(self, served: Served, *, chat: bool) -> None:
         self.served = served
         self.chat = chat
-        self._streamed: dict[int, Message] = {}
+        self._streamed: dict[int, Reply] = {}
         self.identity = {
             "created": int(time.time()),
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_urlsafe(24)}",
@@ -59,9 +59,9 @@ class OpenAIForm:
         logprobs = self._logprobs(choice, choice.tokens, 0) if settings.alternatives >= 0 else None
         told: dict[str, Any]
         if self.chat:
-            message = Message(settings.calling)
-            said = message.whole(text)
-            told = {"finish_reason": message.finish(finish), "index": choice.index, "message": said}
+            reply = Reply(settings.calling)
+            message = reply.whole(text)
+            told = {"finish_reason": reply.finish(finish), "index": choice.index, "message": message}
             if logprobs is not None:
                 told["logprobs"] = logprobs
         else:
@@ -95,7 +95,7 @@ class OpenAIForm:
 
     def opening(self, choice: Choice) -> dict[str, Any] | None:
         """The first event of a choice in a stream, if the route has one of its own."""
-        self._streamed[choice.index] = Message(choice.settings.calling)
+        self._streamed[choice.index] = Reply(choice.settings.calling)
         return self._empty(choice) if self.chat else None
 
     def _empty(self, choice: Choice) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class OpenAIForm:
         settings, finish = choice.settings, _FINISH[choice.finish]
         told: dict[str, Any]
         if self.chat:
-            message = self._streamed[choice.index]
-            told = {"finish_reason": message.finish(finish), "index": choice.index, "delta": message.last()}
+            reply = self._streamed[choice.index]
+            told = {"finish_reason": reply.finish(finish), "index": choice.index, "delta": reply.last()}
         else:
             only_prompt = settings.echo and not choice.tokens
             text = choice.prompt_text.text if only_prompt else ""

@@ -15,7 +15,7 @@ _ID_LENGTH = 9
 """There are templates that take ids of no other length."""
 
 
-class Message:
+class Reply:
     """One answer: `whole`, or `part` of each piece of its text and then `last`. `finish` comes after either."""
 
     def __init__(self, calling: Calling | None) -> None:
