@@ -137,8 +137,22 @@ def test_nothing_is_called_where_nothing_may_be_or_wants_to_be(client: Any) -> N
     assert answer.choices[0].finish_reason == "length"
 
 
-def test_tools_and_a_grammar_are_not_for_one_answer(client: Any) -> None:
+def test_where_nothing_is_called_the_answer_has_its_format(client: Any) -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}, "required": ["name"]}
+    format_ = {"type": "json_schema", "json_schema": {"name": "fox", "schema": schema}}
+    unasked = [{"role": "user", "content": "Tell me a story about a fox."}]
+    message = ask(client, messages=unasked, response_format=format_).choices[0].message
+    assert list(json.loads(message.content)) == ["name"]
+    assert message.tool_calls is None
+    (call,) = ask(client, response_format=format_).choices[0].message.tool_calls
+    assert json.loads(call.function.arguments) == {"city": "Oslo", "days": 3}
+    assert ask(client, messages=unasked, tool_choice="required", response_format=format_).choices[0].message.tool_calls
+    message = ask(client, tool_choice="none", response_format=format_).choices[0].message
+    assert list(json.loads(message.content)) == ["name"]
+
+
+def test_what_cannot_be_is_refused(client: Any) -> None:
     with pytest.raises(openai.BadRequestError, match="not for both"):
-        ask(client, response_format={"type": "json_object"})
+        ask(client, extra_body={"grammar": 'root ::= "a"'})
     with pytest.raises(openai.BadRequestError, match="uniqueItems"):
         ask(client, tools=[tool("f", {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}})])

@@ -140,11 +140,9 @@ def read_settings(request: Generate, served: Served) -> Settings:
 
 def with_tools(settings: Settings, request: ChatCompletion, form: CallForm | None, served: Served) -> Settings:
     """The same, and what the request says of tools. form: how the model writes calls, None if unknown. Raises Refusal."""
-    calling = read_calling(request, form, served.vocabulary)
+    calling = read_calling(request, form, served.vocabulary, settings.grammar)
     if calling is None:
         return settings
-    if settings.grammar:
-        raise Refusal("Ask for tools or for a grammar, json_schema or response_format, not for both.")
     calling.constraint(served)  # refuses what cannot be had
     return replace(settings, calling=calling)
 

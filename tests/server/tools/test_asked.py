@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.server.tools.templates import APART, BARE, LISTED, MARKED, form_of, tool
 
+from draftproof.engine.guidance import grammar_of
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import ChatCompletion
 from draftproof.server.tools.asked import Calling, read_calling
@@ -15,10 +16,8 @@ from draftproof.server.vocabulary import Letters
 USER = [{"role": "user", "content": "hello"}]
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS = [tool("get_weather", WEATHER), tool("now")]
-CITY = (
-    '"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false'
-)
-SPACE = '"x-guidance": {"whitespace_pattern": " |\\\\n[ \\\\t]{0,20}"}'
+CITY = '"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false'
+SPACE = '"x-guidance":{"whitespace_pattern":" |\\\\n[ \\\\t]{0,20}"}'
 
 
 class WithMarks(Letters):
@@ -46,12 +45,13 @@ def grammar(source: str = MARKED, **asked: Any) -> list[str]:
 def test_grammar() -> None:
     between = '"}\\n</tool_call>\\n<tool_call>\\n{\\"name\\": \\""'
     assert grammar() == [
-        f'start: "<tool_call>\\n{{\\"name\\": \\"" call ({between} call)* "}}\\n</tool_call>"',
+        "start: calls",
+        f'calls: "<tool_call>\\n{{\\"name\\": \\"" call ({between} call)* "}}\\n</tool_call>"',
         "call: call_0 | call_1",
         'call_0: "get_weather" "\\", \\"arguments\\": " arguments_0',
-        f"arguments_0: %json {{{SPACE}, {CITY}}}",
+        f"arguments_0: %json {{{SPACE},{CITY}}}",
         'call_1: "now" "\\", \\"arguments\\": " arguments_1',
-        f'arguments_1: %json {{{SPACE}, "type": "object", "properties": {{}}, "additionalProperties": false}}',
+        f'arguments_1: %json {{{SPACE},"type":"object","properties":{{}},"additionalProperties":false}}',
     ]
 
 
@@ -60,19 +60,35 @@ def test_control_tokens_are_written_as_such_and_shown() -> None:
     assert found is not None
     assert found.shown == {1}
     lines = grammar(LISTED)
-    assert lines[0].startswith('start: <[1]> " [{\\"name\\": \\"" call ("\\"}, {\\"name\\": \\"" call)*')
+    assert lines[1].startswith('calls: <[1]> " [{\\"name\\": \\"" call ("\\"}, {\\"name\\": \\"" call)*')
     assert lines[-1] == "ID: /[a-zA-Z0-9]{9}/"
-    assert lines[2].endswith(' arguments_0 ", \\"id\\": \\"" ID')
-    assert grammar(APART)[0] == "start: <[1]> call (<[1]> call)* "
+    assert lines[3].endswith(' arguments_0 ", \\"id\\": \\"" ID')
+    assert grammar(APART)[1] == "calls: <[1]> call (<[1]> call)* "
 
 
 def test_how_many_calls_there_may_be() -> None:
-    assert "call)*" in grammar(parallel_tool_calls=True)[0]
-    assert "call)*" not in grammar(parallel_tool_calls=False)[0]
-    assert "call)*" not in grammar(BARE)[0]
+    assert "call)*" in grammar(parallel_tool_calls=True)[1]
+    assert "call)*" not in grammar(parallel_tool_calls=False)[1]
+    assert "call)*" not in grammar(BARE)[1]
     chosen = {"type": "function", "function": {"name": "now"}}
-    assert "call)*" not in grammar(tool_choice=chosen)[0]
-    assert "call)*" in grammar(tool_choice=chosen, parallel_tool_calls=True)[0]
+    assert "call)*" not in grammar(tool_choice=chosen)[1]
+    assert "call)*" in grammar(tool_choice=chosen, parallel_tool_calls=True)[1]
+
+
+def test_a_document_may_stand_in_place_of_calls() -> None:
+    request = ChatCompletion.read({"messages": USER, "tools": TOOLS})
+    document = grammar_of({"type": "array"})
+    found = read_calling(request, form_of(MARKED), VOCABULARY, document)
+    assert found is not None
+    assert found.at_once
+    assert found.grammar.splitlines()[1:3] == ["start: calls | document", 'document: %json {"type":"array"}']
+    request = ChatCompletion.read({"messages": USER, "tools": TOOLS, "tool_choice": "required"})
+    found = read_calling(request, form_of(MARKED), VOCABULARY, document)
+    assert found is not None
+    assert found.grammar.splitlines()[1] == "start: calls"
+    for other in ('root ::= "a"', "%llguidance {}\nstart: /a/", f"{document}\nmore: /a/"):
+        with pytest.raises(Refusal, match="not for both"):
+            read_calling(request, form_of(MARKED), VOCABULARY, other)
 
 
 def test_choice() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftproof.engine.guidance import HEADER
+from draftproof.engine.guidance import HEADER, json_rule, rule_of
 from draftproof.engine.shape import Constraint
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import ChatCompletion, Conversation
@@ -28,7 +28,7 @@ _NO_ARGUMENTS = {"type": "object", "properties": {}}
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """How an answer may call tools. `at_once`: it must, and has nothing else. `grammar`: of its calls.
+    """How an answer may call tools. `grammar`: of its calls; `at_once`: it holds from the first token on.
 
     `shown`: control tokens that calls are written with, which therefore are part of the text.
     """
@@ -75,8 +75,13 @@ def _name_of(tool: Mapping[str, Any]) -> str:
     return name
 
 
-def read_calling(asked: ChatCompletion, form: CallForm | None, vocabulary: Vocabulary) -> Calling | None:
-    """None where nothing may be called. form: how the model writes calls, None if that is not known. Raises Refusal."""
+def read_calling(
+    asked: ChatCompletion, form: CallForm | None, vocabulary: Vocabulary, grammar: str = ""
+) -> Calling | None:
+    """None where nothing may be called. form: how the model writes calls, None if that is not known.
+
+    grammar: what an answer that calls nothing is held to. Raises Refusal.
+    """
     tools = read_tools(asked)
     choice, chosen = _choice(asked)
     if not tools:
@@ -93,9 +98,13 @@ def read_calling(asked: ChatCompletion, form: CallForm | None, vocabulary: Vocab
             raise Refusal(f"Field 'tool_choice': there is no tool {chosen!r}.")
     control = _control_tokens(form, vocabulary)
     several = chosen is None if asked.parallel_tool_calls is None else asked.parallel_tool_calls
-    grammar = write_grammar(form, tools, control, several=several)
+    must = choice == "required"
+    otherwise = rule_of(grammar)
+    if grammar and not otherwise:
+        raise Refusal("Ask for tools or for a grammar of your own, not for both.")
+    written = write_grammar(form, tools, control, several=several, otherwise="" if must else otherwise)
     names = tuple(tool["function"]["name"] for tool in tools)
-    return Calling(form, names, grammar, choice == "required", frozenset(control.values()))
+    return Calling(form, names, written, must or bool(otherwise), frozenset(control.values()))
 
 
 def _choice(asked: ChatCompletion) -> tuple[str, str | None]:
@@ -113,30 +122,37 @@ def _choice(asked: ChatCompletion) -> tuple[str, str | None]:
 
 
 def write_grammar(
-    form: CallForm, tools: Sequence[Mapping[str, Any]], control: Mapping[str, int], *, several: bool
+    form: CallForm,
+    tools: Sequence[Mapping[str, Any]],
+    control: Mapping[str, int],
+    *,
+    several: bool,
+    otherwise: str = "",
 ) -> str:
     """The grammar of calls of these tools, in llguidance's notation. control: control tokens by the texts that stand for them.
 
-    several: whether there may be more than one call. Raises Refusal for a schema that is nested too deeply.
+    several: whether there may be more than one call. otherwise: the rule of what may stand in place of calls; "": nothing.
+    Raises Refusal for a schema that is nested too deeply.
     """
     more = [f"({_literal(form.between, control)} call)*"] if several and form.between is not None else []
-    lines = [f"{HEADER} {{}}"]
-    lines.append(" ".join(["start:", _literal(form.before, control), "call", *more, _literal(form.after, control)]))
+    lines = [f"{HEADER} {{}}", "start: calls | document" if otherwise else "start: calls"]
+    lines += [f"document: {otherwise}"] if otherwise else []
+    lines.append(" ".join(["calls:", _literal(form.before, control), "call", *more, _literal(form.after, control)]))
     lines.append("call: " + " | ".join(f"call_{i}" for i in range(len(tools))))
     for i, tool in enumerate(tools):
         function = tool["function"]
         values = {Part.NAME: _literal(function["name"], {}), Part.ARGUMENTS: f"arguments_{i}", Part.ID: "ID"}
         body = [values[part] if isinstance(part, Part) else _literal(part, control) for part in form.body]
         lines.append(f"call_{i}: " + " ".join(body))
-        lines.append(f"arguments_{i}: %json {_schema(function)}")
+        lines.append(f"arguments_{i}: {_arguments(function)}")
     if Part.ID in form.body:
         lines.append("ID: /[a-zA-Z0-9]{9}/")
     return "\n".join(lines)
 
 
-def _schema(function: Mapping[str, Any]) -> str:
+def _arguments(function: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(sparing(function.get("parameters") or _NO_ARGUMENTS))
+        return json_rule(sparing(function.get("parameters") or _NO_ARGUMENTS))
     except RecursionError as error:
         raise too_deep() from error
 
