@@ -191,7 +191,7 @@ def _calls(choice: Mapping[str, Any], field: Field) -> tuple[str, ...]:
     message = choice.get("message") or choice.get("delta")
     told = message.get("tool_calls") if isinstance(message, dict) else None
     functions = [field.obj_or_none(call.get("function"), "function") for call in field.objs(told or [], "tool_calls")]
-    return tuple(field.text(f["name"], "function.name") for f in functions if f.get("name") is not None)
+    return tuple(field.text(f["name"], "function.name") for f in functions if f.get("name"))
 
 
 def _entries(choice: Mapping[str, Any], field: Field, *, legacy: bool = False) -> tuple[TokenRecord, ...] | None:

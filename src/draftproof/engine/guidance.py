@@ -18,8 +18,6 @@ HEADER = "%llguidance"
 """What a grammar in this notation begins with."""
 _KEPT = 32
 _REMEDY = "Leave that out, or say it otherwise."
-
-
 _OF_SCHEMA = f"{HEADER} {{}}\nstart: "
 
 
