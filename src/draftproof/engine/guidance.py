@@ -23,16 +23,11 @@ _OF_SCHEMA = f"{HEADER} {{}}\nstart: "
 
 def grammar_of(schema: object) -> str:
     """The grammar of the documents that a JSON schema allows, as llama-server writes it; `Guides.guide` says if there is none."""
-    return f"{_OF_SCHEMA}{json_rule(schema)}"
-
-
-def json_rule(schema: object) -> str:
-    """What stands for such documents in a grammar of more than that."""
-    return f"%json {json.dumps(schema, separators=(',', ':'))}"
+    return f"{_OF_SCHEMA}%json {json.dumps(schema, separators=(',', ':'))}"
 
 
 def rule_of(grammar: str) -> str:
-    """The rule of a grammar that `grammar_of` made; "" for any other."""
+    """What stands for such documents in a grammar of more than that, from one that `grammar_of` made; "" for any other."""
     rule = grammar.removeprefix(_OF_SCHEMA)
     return rule if rule != grammar and rule.startswith("%json ") and "\n" not in rule else ""
 

@@ -50,6 +50,11 @@ class Body(BaseModel):
         check_only(read)
         return read
 
+    @property
+    def strangers(self) -> list[str]:
+        """The names that nobody knows, those with null left out."""
+        return [name for name, value in (self.model_extra or {}).items() if value is not None]
+
 
 class SpeculativeFields(Body):
     """How to speculate, as an object; the same fields are known as "speculative.n_max" and so on."""
@@ -143,14 +148,11 @@ class Generate(Sampled):
     @property
     def unknown(self) -> list[str]:
         """Names of the fields that nobody knows, those within objects with their path."""
-        names = {name for name, value in (self.model_extra or {}).items() if value is not None}
+        names = set(self.strangers)
         for owner in ("speculative", "stream_options", "messages"):
             value = getattr(self, owner, None)
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, Body):
-                    names |= {
-                        f"{owner}.{name}" for name, value in (part.model_extra or {}).items() if value is not None
-                    }
+            parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, Body)]
+            names |= {f"{owner}.{name}" for part in parts for name in part.strangers}
         return sorted(names)
 
 

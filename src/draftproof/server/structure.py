@@ -47,7 +47,7 @@ def of_schema(schema: object) -> str:
     try:
         return grammar_of(_ANY_OBJECT if schema in ({}, True) else schema)
     except RecursionError as error:
-        raise too_deep() from error
+        raise _too_deep() from error
 
 
 def sparing(schema: object) -> object:
@@ -60,13 +60,12 @@ def sparing(schema: object) -> object:
     try:
         closed = schema if _adds_up(schema) else _without_others(schema)
     except RecursionError as error:
-        raise too_deep() from error
+        raise _too_deep() from error
     closed = closed or _ANY_OBJECT
     return {**_LITTLE_SPACE, **closed} if isinstance(closed, dict) else closed
 
 
-def too_deep() -> Refusal:
-    """For a schema that Python cannot walk through."""
+def _too_deep() -> Refusal:
     return Refusal("The JSON schema is nested too deeply.")
 
 

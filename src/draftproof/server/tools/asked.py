@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftproof.engine.guidance import HEADER, json_rule, rule_of
+from draftproof.engine.guidance import HEADER, rule_of
 from draftproof.engine.shape import Constraint
 from draftproof.server.errors import Refusal
 from draftproof.server.schema import ChatCompletion, Conversation
 from draftproof.server.served import Served
-from draftproof.server.structure import sparing, too_deep
+from draftproof.server.structure import of_schema, sparing
 from draftproof.server.tools.form import CallForm, Part
 from draftproof.server.tools.lazy import Lazily
 from draftproof.server.vocabulary import Vocabulary
@@ -144,17 +144,11 @@ def write_grammar(
         values = {Part.NAME: _literal(function["name"], {}), Part.ARGUMENTS: f"arguments_{i}", Part.ID: "ID"}
         body = [values[part] if isinstance(part, Part) else _literal(part, control) for part in form.body]
         lines.append(f"call_{i}: " + " ".join(body))
-        lines.append(f"arguments_{i}: {_arguments(function)}")
+        arguments = of_schema(sparing(function.get("parameters") or _NO_ARGUMENTS))
+        lines.append(f"arguments_{i}: {rule_of(arguments)}")
     if Part.ID in form.body:
         lines.append("ID: /[a-zA-Z0-9]{9}/")
     return "\n".join(lines)
-
-
-def _arguments(function: Mapping[str, Any]) -> str:
-    try:
-        return json_rule(sparing(function.get("parameters") or _NO_ARGUMENTS))
-    except RecursionError as error:
-        raise too_deep() from error
 
 
 def _literal(text: str, control: Mapping[str, int]) -> str:
