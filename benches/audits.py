@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from draftproof.auditing import AuditConfig, audit
-from draftproof.checks.check import Terms
 from draftproof.checks.logprobs import placeholder
 from draftproof.client import connect
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.countable.files import write_pair
 from draftproof.launch.llama_wheel import EXACT_NUMBERS, LlamaWheel
 

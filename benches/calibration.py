@@ -20,7 +20,7 @@ import numpy as np
 from benches.honest_evidence import KINDS, Kind
 
 from draftproof.checks.builtin import CHECKS
-from draftproof.checks.check import Terms
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 from draftproof.stats.intervals import clopper_pearson
 from draftproof.stats.multiplicity import ErrorBudget

@@ -25,7 +25,6 @@ from typing import Any
 import click
 
 from draftproof.auditing import all_checks, all_comparisons, runner
-from draftproof.auditing.config import TARGET_TV
 from draftproof.auditing.outcome import EXIT_CODES
 from draftproof.auditing.safety import ROWS
 from draftproof.checks.check import AnyCheck
@@ -33,7 +32,7 @@ from draftproof.cli.main import cli
 from draftproof.client.dialect import Dialect
 from draftproof.client.dialects import DIALECTS
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort
+from draftproof.core.probe import TARGET_TV, Effort
 from draftproof.report.meanings import meanings
 from draftproof.stats.faults import FAULTS, Needs
 

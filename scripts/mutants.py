@@ -38,7 +38,8 @@ from scripts.mutations import Mutant, mutants
 
 from draftproof.auditing import all_checks, all_comparisons
 from draftproof.auditing.selftest import run_controls
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
+from draftproof.core.terms import Terms
 
 UNFIT = 3
 TABLE = ROOT / "tests" / "mutants.toml"

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.auditing.config import AuditConfig
-from draftproof.checks.check import AnyCheck, Check, Example, Terms
+from draftproof.checks.check import AnyCheck, Check, Example
 from draftproof.client.evidence import JsonLinesSink, MemorySink, NullSink, Sink
 from draftproof.client.watch import Observed
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.errors import EvidenceError
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
+from draftproof.core.probe import TARGET_TV, Effort, KnownModel, OracleRow, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 URL = "http://127.0.0.1:1"
@@ -128,8 +129,11 @@ class FakeProbe:
     known: KnownModel | None = None
     samples: int | None = None
 
-    def begin(self, check: str) -> None:
-        pass
+    def __post_init__(self) -> None:
+        self.terms = Terms(target_tv=TARGET_TV[self.effort])
+
+    def begin(self, check: str, terms: Terms) -> None:
+        self.terms = terms
 
     def ask(self, ask: Ask) -> Completion:
         self.answered()

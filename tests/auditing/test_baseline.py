@@ -12,8 +12,9 @@ from draftproof.auditing.baseline import read_baseline
 from draftproof.auditing.outcome import UNDECIDED as OPEN
 from draftproof.auditing.outcome import Accepted, Answer
 from draftproof.auditing.rejudge import rejudge
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import UsageError
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 TODAY = date(2027, 1, 15)

@@ -10,8 +10,9 @@ from tests.fakes import FACTS
 from draftproof.auditing import all_checks, all_comparisons
 from draftproof.auditing.safety import ROWS
 from draftproof.auditing.selftest import run_controls
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 
 CHECKS = (*all_checks(), *all_comparisons())

@@ -25,8 +25,9 @@ from draftproof.auditing import audit
 from draftproof.auditing.config import AuditConfig
 from draftproof.auditing.outcome import Report
 from draftproof.auditing.rejudge import rejudge
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import EvidenceError, InstrumentError
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
 ALL = (SOUND, FAULTY, UNDECIDED, NOT_APPLICABLE, check("a/broken", raising(RuntimeError("bug"))))

@@ -34,7 +34,7 @@ from draftproof.auditing.events import (
     SelfTestPassed,
 )
 from draftproof.auditing.outcome import exit_code
-from draftproof.checks.check import AnyCheck, Example, Terms
+from draftproof.checks.check import AnyCheck, Example
 from draftproof.checks.drafting import DECLARED
 from draftproof.core.errors import (
     BudgetSpent,
@@ -46,6 +46,7 @@ from draftproof.core.errors import (
     UsageError,
 )
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 

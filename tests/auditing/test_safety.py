@@ -9,8 +9,9 @@ from draftproof.auditing import all_checks
 from draftproof.auditing.aggregates import aggregates
 from draftproof.auditing.outcome import Answer, Outcome, Safety
 from draftproof.auditing.safety import GATEWAY_DIALECTS, ROWS, safe_to_use, span, what_to_do
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.client.dialects import DIALECTS
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
 ONE = check("logprobs/one", seeing(), aspects=("logprobs", "text"))

@@ -6,8 +6,9 @@ import pytest
 from tests.fakes import EXAMPLES, FAULTY, SOUND, Seen
 
 from draftproof.auditing.selftest import require_sound, run_controls
-from draftproof.checks.check import Example, Terms
+from draftproof.checks.check import Example
 from draftproof.core.errors import InstrumentError
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 
 

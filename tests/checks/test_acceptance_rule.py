@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report.acceptance_rule import ENOUGH, Evidence, judge
 from draftproof.core.ask import Completion, Scalar
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.countable.catalogue import builtin
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report import totals as named
 from draftproof.checks.self_report.accounting import Evidence, Stopped, emitted, judge
 from draftproof.checks.self_report.totals import moved
 from draftproof.core.ask import Completion, Scalar
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 

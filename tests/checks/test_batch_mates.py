@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.randomness.batch_mates import MATES, Evidence, judge
 from draftproof.checks.randomness.company import Timed
 from draftproof.checks.randomness.repeats import Repeat
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 ANSWER = made.answer([made.true_token(n * n % 5) for n in range(20)], drafted=9, accepted=3)

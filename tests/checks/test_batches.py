@@ -18,7 +18,6 @@ from tests.fakes import FACTS, FakeProbe
 
 from draftproof.auditing import codec
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling import arms, collecting, distribution, streams, unchanged
 from draftproof.checks.sampling.assessment import Assessment, assess
 from draftproof.checks.sampling.laws import LawBook, PrefixRow
@@ -26,7 +25,9 @@ from draftproof.checks.sampling.streams import UNSEEDED, Samples, Stream
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
+from draftproof.core.verdict import Judgement, Verdict
 from draftproof.report.plots.sequential import running
 
 P = 0.7
@@ -180,7 +181,7 @@ class Server(FakeProbe):
         self.asked += 1
         on = ("speculative", False) not in ask.extra
         later = P + self.bias if on else P
-        u = np.random.default_rng(self.asked).random(ask.max_tokens)
+        u = np.random.default_rng(self.asked).random(ask.max_tokens) * (ask.sampling.temperature > 0)
         ids = tuple(int(x >= (later if i else P)) for i, x in enumerate(u))
         told = tuple(Alternative(i, "ab"[i], ROW.logprobs[i]) for i in range(2))
         tokens = tuple(TokenRecord(i, "ab"[i], None, ROW.logprobs[i], told) for i in ids)
@@ -242,6 +243,31 @@ def test_so_it_is_with_speculation_and_without(bias: float, monkeypatch: pytest.
     assert judged.bound([evidence.on], 0.01) == live.bound([evidence.on], 0.01)
 
 
+# --- what the judge wants is what sampling goes on for
+
+STRICT = Terms(alpha=1e-60, target_tv=0.2, pass_error=1e-12)
+"""An audit that goes on from others has half of their error probabilities, and --alpha may be anything."""
+
+
+def drawn_and_judged(probe: Server, terms: Terms) -> Iterator[Judgement]:
+    probe.begin("sampling/distribution", terms)
+    yield distribution.judge(collecting.collect(probe), terms)
+    probe.begin("sampling/unchanged", terms)
+    yield unchanged.judge(arms.collect(probe), terms)
+
+
+@pytest.mark.parametrize(("bias", "verdict"), [(0.0, Verdict.PASS), (0.2, Verdict.FAIL)])
+@pytest.mark.parametrize("terms", [STRICT, replace(STRICT, pass_error=1e-3)])
+def test_sampling_ends_when_the_judge_can_decide(
+    bias: float, verdict: Verdict, terms: Terms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn by counts alone, always by the same numbers: a sound server stays open with a probability of at most 2 %."""
+    monkeypatch.setattr(streams, "LONG", 7)
+    monkeypatch.setattr(arms, "working", lambda _probe: ("speculative", False))
+    for judgement in drawn_and_judged(server(bias), terms):
+        assert judgement.verdict is verdict, judgement.summary
+
+
 # --- shorter answers where only counts decide
 
 
@@ -285,9 +311,10 @@ def test_and_so_have_the_answers_with_speculation(effort: Effort, later: int, mo
     monkeypatch.setattr(collecting, "MOST_LONG", 128)
     monkeypatch.setattr(arms, "ENOUGH", dict.fromkeys(Effort, 200))
     monkeypatch.setattr(arms, "MOST_SAMPLES", dict.fromkeys(Effort, 200))
-    monkeypatch.setattr(arms, "TARGET", dict.fromkeys(Effort, 0.01))
     monkeypatch.setattr(arms, "working", lambda _probe: ("speculative", False))
-    evidence = arms.collect(server(effort=effort))
+    probe = server(effort=effort)
+    probe.begin("sampling/unchanged", Terms(target_tv=0.01))
+    evidence = arms.collect(probe)
     assert evidence.on is not None
     assert evidence.off is not None
     assert lengths(evidence.on.samples[:128]) == [6]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.stopping.budget import Evidence, judge
 from draftproof.core.ask import Ask, Completion
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 

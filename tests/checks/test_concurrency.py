@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.randomness.company import Timed
 from draftproof.checks.randomness.concurrency import SEED, Evidence, judge
 from draftproof.checks.randomness.repeats import Repeat
 from draftproof.core.ask import Completion
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 MINE = tuple(n * n % 5 for n in range(20))

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.drafting import Reports
 from draftproof.checks.sampling.assessment import option
 from draftproof.checks.sampling.collecting import Evidence
@@ -22,6 +21,7 @@ from draftproof.client.coupling import predict
 from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 LAW = (0.5, 0.25, 0.15, 0.1, 0.0)

@@ -8,10 +8,11 @@ import pytest
 
 from draftproof.auditing import codec
 from draftproof.checks.builtin import CHECKS
-from draftproof.checks.check import AnyCheck, Example, Terms
+from draftproof.checks.check import AnyCheck, Example
 from draftproof.checks.same import COMPARISONS
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 
 EXAMPLES = [pytest.param(c, e, id=f"{c.name}: {e.name}") for c in (*CHECKS, *COMPARISONS) for e in c.examples]

@@ -10,13 +10,13 @@ from types import ModuleType
 import pytest
 from tests.server.loopback import DRAFT, serving
 
-from draftproof.checks.check import Terms
 from draftproof.checks.randomness import batch_mates, concurrency, history
 from draftproof.checks.self_report import accounting, silent_bypass
 from draftproof.client.facts import connect
 from draftproof.client.probe import LiveProbe
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 Send = Callable[[Ask], Completion]

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling.greedy_parity import Evidence, Parity, judge
 from draftproof.core.ask import Completion
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 CHAIN = (0, 1, 2, 3, 0, 1, 2, 3)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.randomness.history import AFTER, AGAIN, ANEW, Evidence, judge
 from draftproof.checks.randomness.partly import PARTLY
 from draftproof.checks.randomness.repeats import Repeat
 from draftproof.core.ask import Completion
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 IDS = tuple(n * n % 5 for n in range(20))

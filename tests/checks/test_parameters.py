@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.obeyed import Trial
 from draftproof.checks.sampling.parameters import Evidence, judge
@@ -15,6 +14,7 @@ from draftproof.checks.sampling.settings import BY_NAME, HOT, banning
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import GREEDY, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.countable.catalogue import servable
 

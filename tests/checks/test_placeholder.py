@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.logprobs.placeholder import Evidence, judge
 from draftproof.core.ask import Completion
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Verdict
 

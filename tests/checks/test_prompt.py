@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.logprobs.prompt import Evidence, judge
 from draftproof.checks.logprobs.prompt_values import Place
 from draftproof.core.ask import Completion
 from draftproof.core.probe import OracleRow
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Judgement, Verdict
 

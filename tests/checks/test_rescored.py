@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.contexts import Scored
 from draftproof.checks.logprobs.rescored import Evidence, Spot, judge
 from draftproof.checks.logprobs.wrong import Rescored
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Judgement, Verdict
 

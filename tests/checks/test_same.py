@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.same import greedy, law, logprobs, seeds
 from draftproof.checks.same.pair import Pair, by_id, first_difference, keys
 from draftproof.core.ask import Completion
 from draftproof.core.probe import OracleRow
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.stats.coupling import coupling_bound

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.randomness.seeds import CHECK, Evidence, judge
 from draftproof.core.ask import Completion
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 SOUND: Evidence = next(e.evidence for e in CHECK.examples if e.name == "sound")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report.silent_bypass import BASE, REPEATED, Evidence, Trial, judge
 from draftproof.core.ask import Completion
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 IDS = [n % 3 for n in range(12)]

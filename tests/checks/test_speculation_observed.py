@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report.speculation_observed import Evidence, burst_share, judge
 from draftproof.core.ask import Completion
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 TEXT = [made.true_token(n % 3) for n in range(12)]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report.speculation_reported import Evidence, judge
 from draftproof.core.ask import Completion, Scalar
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 TOKENS = [made.true_token(n % 3) for n in range(6)]

@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.self_report.speculation_switch import NONSENSE, Evidence, Trial, judge
 from draftproof.core.ask import Completion, Scalar
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 TOKENS = [made.true_token(n % 3) for n in range(6)]

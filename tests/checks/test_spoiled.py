@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from tests.server.loopback import DRAFT, serving
 
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.checks.logprobs import encoding, prompt, streaming
 from draftproof.checks.stopping import stop_string
 from draftproof.client.facts import connect
@@ -19,6 +19,7 @@ from draftproof.client.probe import LiveProbe
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.errors import NoNumber
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Judgement, Verdict
 

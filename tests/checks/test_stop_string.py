@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.stopping.endings import Endings
 from draftproof.checks.stopping.stop_string import Evidence, judge
 from draftproof.checks.stopping.trials import Trial
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 FREE = made.answer([made.true_token(i) for i in (0, 1, 0, 2, 3, 1, 2, 0)], sampling=GREEDY, drafted=6, accepted=4)

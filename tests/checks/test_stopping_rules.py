@@ -8,20 +8,18 @@ from typing import cast
 import pytest
 from tests.fakes import FakeProbe
 
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling import distribution, temperature, unchanged
 from draftproof.checks.sampling.arms import ENOUGH, Evidence, bound, lacking, next_size
 from draftproof.checks.sampling.assessment import option
 from draftproof.checks.sampling.collecting import (
     MOST_SAMPLES,
-    PASS_ERROR,
     SECONDS,
-    TARGET,
     Batch,
     may_shorten,
     next_batch,
 )
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 
 QUICK = Effort.QUICK
@@ -96,7 +94,7 @@ def test_above_quick_effort_no_more_is_drawn_than_the_bound_lacks() -> None:
 
 
 def lacks(evidence: Evidence) -> int:
-    return lacking(evidence, bound(evidence, PASS_ERROR), TARGET[QUICK])
+    return lacking(evidence, bound(evidence, Terms().pass_error), Terms().target_tv)
 
 
 def test_pairs_are_drawn_on_while_they_can_give_the_bound() -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.logprobs.entries import Pair
 from draftproof.checks.logprobs.streaming import Evidence, judge
 from draftproof.core.ask import Completion
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Judgement, Verdict
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling.laws import known_model
 from draftproof.checks.sampling.structure import Evidence, Greedy, doubled, judge, repetition
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.countable.catalogue import servable
 

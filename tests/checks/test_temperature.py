@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED
 from draftproof.checks.sampling.laws import PrefixRow, known_model
 from draftproof.checks.sampling.streams import Stream
@@ -17,6 +16,7 @@ from draftproof.core.law import Law
 from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.countable.catalogue import servable
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.sampling.arms import Evidence, Pair, bound, coupled, first_difference, lacking, moved
 from draftproof.checks.sampling.assessment import Bound
 from draftproof.checks.sampling.laws import PrefixRow
@@ -22,6 +21,7 @@ from draftproof.core.ask import Completion
 from draftproof.core.mt19937 import draws_of
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Judgement, Statement, Verdict
 

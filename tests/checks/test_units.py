@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.contexts import Scored
 from draftproof.checks.logprobs.units import Evidence, Law, Probed, judge
 from draftproof.core.probe import OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 LAW = (0.5, 0.25, 0.125, 0.0625, 0.0625)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Terms
 from draftproof.checks.logprobs.well_formed import Evidence, judge
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Verdict
 

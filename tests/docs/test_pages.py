@@ -15,17 +15,16 @@ from tests.docs.blocks import blocks, run
 from tests.docs.conftest import Servers
 
 from draftproof.auditing import AuditConfig, all_checks
-from draftproof.auditing.config import TARGET_TV
 from draftproof.auditing.contents import Told
 from draftproof.auditing.limits import Limit
 from draftproof.auditing.outcome import EXIT_CODES, Outcome
 from draftproof.auditing.plan import Plan, Planned
 from draftproof.auditing.record import Collected, Ending, Header
-from draftproof.checks.check import Terms
 from draftproof.cli.main import cli
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort
+from draftproof.core.probe import TARGET_TV, Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.stats.faults import FAULTS
 

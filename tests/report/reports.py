@@ -13,7 +13,7 @@ from draftproof.auditing.baseline import Baseline
 from draftproof.auditing.config import AuditConfig
 from draftproof.auditing.limits import Limit
 from draftproof.auditing.outcome import Accepted, Outcome
-from draftproof.checks.check import Terms
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 BROKEN = check("randomness/broken", raising(RuntimeError("bug")))

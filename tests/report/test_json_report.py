@@ -12,8 +12,8 @@ from tests.fakes import FAULTY, NOT_APPLICABLE, SOUND, URL, FakeTarget, Seen
 from draftproof import __version__
 from draftproof.auditing import Report, audit
 from draftproof.auditing.config import AuditConfig
-from draftproof.checks.check import Terms
 from draftproof.core.errors import InstrumentError, Unreachable, UsageError
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Statement, Verdict
 from draftproof.report.json_report import ReportV1, error_json, report_json, schema
 

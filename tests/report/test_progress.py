@@ -18,7 +18,7 @@ from draftproof.auditing.events import (
 )
 from draftproof.auditing.outcome import Outcome
 from draftproof.auditing.plan import Plan, Planned
-from draftproof.checks.check import Terms
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.report.progress import ProgressReporter
 

@@ -15,8 +15,8 @@ import draftproof.report.links
 from draftproof import __version__
 from draftproof.auditing import Report, all_checks
 from draftproof.auditing.outcome import Outcome
-from draftproof.checks.check import Terms
 from draftproof.core.errors import Unreachable
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict
 from draftproof.report.sarif import FINGERPRINT, error_sarif, report_sarif
 

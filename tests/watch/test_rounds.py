@@ -14,8 +14,8 @@ from tests.fakes import FACTS, URL
 from draftproof.auditing import AuditConfig, Outcome, Report
 from draftproof.auditing.plan import Plan
 from draftproof.auditing.target import kept_in
-from draftproof.checks.check import Terms
 from draftproof.core.errors import Busy, EvidenceLost, InstrumentError, TargetError, Unreachable, UsageError
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 from draftproof.watch.rounds import GATHERED, REACHABLE, RunAudit, Watch, paced, rest_after
 from draftproof.watch.state import State

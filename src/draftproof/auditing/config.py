@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import UsageError
-from draftproof.core.probe import Effort
-
-TARGET_TV = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
-"""The total variation that a pass of a sampling check must exclude."""
+from draftproof.core.probe import TARGET_TV, Effort
+from draftproof.core.terms import Terms
 
 PASS_ERROR = Terms().pass_error
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from draftproof.auditing.config import TARGET_TV
 from draftproof.client.watch import Observed
 from draftproof.core.facts import Facts
-from draftproof.core.probe import Effort
+from draftproof.core.probe import TARGET_TV, Effort
 
 FEW_ALTERNATIVES = 20
 """Up to here a list of alternatives is a small part of a law."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from draftproof.auditing.config import AuditConfig, Expectation
 from draftproof.auditing.limits import Limit
 from draftproof.auditing.plan import Plan
-from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Table, Verdict, merge
 
 SOUND, FAULT, USAGE, UNCERTAIN, UNREACHABLE, INSTRUMENT, INTERRUPTED = 0, 1, 2, 3, 4, 70, 130

@@ -22,6 +22,7 @@ from draftproof.core.errors import EvidenceError, UsageError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
+from draftproof.core.terms import Terms
 
 SECOND_NUMBER = 10_000_001
 """Exchanges of the second server are numbered from here on in the evidence."""
@@ -54,7 +55,12 @@ class LivePair:
         self.facts, self.effort, self.known, self.samples = first.facts, first.effort, first.known, first.samples
         self.ask, self.ask_many, self.once, self.stream = first.ask, first.ask_many, first.once, first.stream
         self.oracle, self.oracle_many, self.noise = first.oracle, first.oracle_many, first.noise
-        self.seeds, self.tokenize, self.get, self.begin = first.seeds, first.tokenize, first.get, first.begin
+        self.seeds, self.tokenize, self.get = first.seeds, first.tokenize, first.get
+        self._first, self.terms = first, first.terms
+
+    def begin(self, check: str, terms: Terms) -> None:
+        self.terms = terms
+        self._first.begin(check, terms)
 
 
 class PairTarget:

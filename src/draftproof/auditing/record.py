@@ -18,8 +18,8 @@ from draftproof.auditing.config import AuditConfig
 from draftproof.auditing.limits import Limit
 from draftproof.auditing.outcome import Outcome, Report
 from draftproof.auditing.plan import Plan
-from draftproof.checks.check import Terms
 from draftproof.core.facts import Facts
+from draftproof.core.terms import Terms
 
 FORMAT = "draftproof-evidence"
 VERSION = 1

@@ -14,9 +14,10 @@ from draftproof.auditing.contents import Contents, read_contents
 from draftproof.auditing.outcome import Outcome, Report, contradictions, exit_code
 from draftproof.auditing.safety import safe_to_use, what_to_do
 from draftproof.auditing.selftest import require_sound
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.core.errors import EvidenceError
 from draftproof.core.facts import Facts
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict, merge
 
 

@@ -35,12 +35,13 @@ from draftproof.auditing.resume import Earlier
 from draftproof.auditing.safety import safe_to_use, what_to_do
 from draftproof.auditing.selftest import Controls, require_sound
 from draftproof.auditing.target import Target
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.checks.drafting import DECLARED
 from draftproof.client.watch import Observed
 from draftproof.core.errors import BudgetSpent, DraftproofError, EvidenceError, EvidenceLost, TargetError, Unreachable
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict, merge
 
 
@@ -142,7 +143,7 @@ class Audit:
         asked, began = target.requests, time.monotonic()
         evidence: object = None
         try:
-            probe.begin(check.name)
+            probe.begin(check.name, terms)
             evidence = check.collect(probe)
             record.write_evidence(target.record, check.name, terms, evidence)
             judgement = check.judge(evidence, terms)

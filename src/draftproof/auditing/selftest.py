@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from draftproof.auditing import codec
-from draftproof.checks.check import AnyCheck, Example, Terms
+from draftproof.checks.check import AnyCheck, Example
 from draftproof.core.errors import InstrumentError
+from draftproof.core.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)

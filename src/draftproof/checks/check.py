@@ -8,18 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a judgement is made at: `alpha`, this check's share of the audit's false-alarm probability; `target_tv`, the
-    total variation that a pass must exclude, with error probability `pass_error`."""
-
-    alpha: float = 1e-7
-    target_tv: float = 0.15
-    pass_error: float = 1e-3
-
 
 E = TypeVar("E")
 

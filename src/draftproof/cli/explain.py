@@ -11,9 +11,10 @@ import click
 from draftproof.auditing import all_checks, all_comparisons
 from draftproof.auditing.config import select
 from draftproof.auditing.selftest import run_controls
-from draftproof.checks.check import AnyCheck, Terms
+from draftproof.checks.check import AnyCheck
 from draftproof.cli.output import settle_stdout
 from draftproof.core.errors import UsageError
+from draftproof.core.terms import Terms
 from draftproof.report.meanings import meanings
 from draftproof.report.page import Page
 from draftproof.report.terminal import LABELS

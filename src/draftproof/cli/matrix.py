@@ -16,9 +16,9 @@ from draftproof.auditing.config import select
 from draftproof.auditing.live import open_live
 from draftproof.auditing.runner import Audit
 from draftproof.auditing.selftest import Controls, require_sound
-from draftproof.checks.check import Terms
 from draftproof.core.errors import UsageError
 from draftproof.core.probe import Effort
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Verdict
 from draftproof.liars import HONEST, LIARS, liar
 from draftproof.liars.hosting import hosted

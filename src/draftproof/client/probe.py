@@ -18,7 +18,8 @@ from draftproof.core.ask import Ask, Completion, Prompt, Scalar
 from draftproof.core.errors import InstrumentError
 from draftproof.core.exchange import Exchange
 from draftproof.core.facts import Facts
-from draftproof.core.probe import DRAFT_BATCHES, Effort, KnownModel, OracleRow
+from draftproof.core.probe import DRAFT_BATCHES, TARGET_TV, Effort, KnownModel, OracleRow
+from draftproof.core.terms import Terms
 
 _MOST_IN_FLIGHT = 8
 _UNKNOWN_SLOTS = 4
@@ -51,6 +52,7 @@ class LiveProbe:
         self.effort = effort
         self.known = known
         self.samples = samples
+        self.terms = Terms(target_tv=TARGET_TV[effort])
         self.fields: tuple[tuple[str, Scalar], ...] = ()
         """Go into every request."""
         self._lock = threading.Lock()
@@ -73,9 +75,9 @@ class LiveProbe:
         """Sent so far, those that the facts took included; a batch is one."""
         return self.http.requests
 
-    def begin(self, check: str) -> None:
-        """What is asked from here on is asked for `check`."""
-        self._purpose = check
+    def begin(self, check: str, terms: Terms) -> None:
+        """What is asked from here on is asked for `check`, which is judged at `terms`."""
+        self._purpose, self.terms = check, terms
         self.replay.begin(check)
 
     def ask(self, ask: Ask) -> Completion:

@@ -10,6 +10,7 @@ from typing import Protocol
 from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
+from draftproof.core.terms import Terms
 
 DRAFT_BATCHES = (4, 9)
 """Rows of a batch that verifies usual drafts of one answer."""
@@ -22,6 +23,10 @@ class Effort(StrEnum):
     QUICK = "quick"
     STANDARD = "standard"
     DEEP = "deep"
+
+
+TARGET_TV = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
+"""The total variation that a pass of a sampling check must exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,13 @@ class Probe(Protocol):
     known: KnownModel | None
     samples: int | None
     """What the user asked for with `--samples`; None leaves it to the effort."""
+    terms: Terms
+    """What the check that was begun is judged at: sampling goes on until that can be said, and not further."""
 
-    def begin(self, check: str) -> None:
-        """What is asked from here on is asked for `check`: its seeds do not depend on what other checks took."""
+    def begin(self, check: str, terms: Terms) -> None:
+        """What is asked from here on is asked for `check`, which is judged at `terms`: its seeds do not depend on what other checks
+        took.
+        """
         ...
 
     def ask(self, ask: Ask) -> Completion:

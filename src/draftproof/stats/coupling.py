@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from draftproof.core.bounds import at_most
 from draftproof.core.verdict import Statement
 from draftproof.stats.intervals import clopper_pearson_upper, mean_upper
 
@@ -29,7 +30,7 @@ class CouplingBound:
         """`what` names the two conditions, such as "speculation on and off"."""
         return Statement(
             f"{self.mismatches} of {self.n} tokens differ between {what} at equal seeds: total variation per token "
-            f"is at most {self.bound:.2g}",
+            f"is at most {at_most(self.bound)}",
             self.n,
             self.method,
             self.error,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from draftproof.core.bounds import at_most
 from draftproof.core.distribution import Law
 from draftproof.core.verdict import Statement
 from draftproof.stats.intervals import beta_binomial_upper, check_error, clopper_pearson_upper, mean_upper
@@ -35,7 +36,7 @@ class TvBound:
     def statement(self, what: str) -> Statement:
         """`what` names the two laws compared, such as "tokens with speculation and the target's law"."""
         return Statement(
-            f"total variation between {what} is at most {self.bound:.4f}",
+            f"total variation between {what} is at most {at_most(self.bound, 3)}",
             self.n,
             self.method,
             self.error,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import entries_in_place
 from draftproof.checks.drafting import (
     RESTART,
@@ -25,6 +25,7 @@ from draftproof.checks.drafting import (
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Verdict
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import fresh_row
 from draftproof.checks.logprobs.prompt_values import Place, Value, compared, shift
 from draftproof.checks.prompts import is_small, letters, longer
@@ -17,6 +17,7 @@ from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import Scored, cache_noise, contexts, score
 from draftproof.checks.drafting import RESTART, Reports, batches, drafting, why_inconclusive
 from draftproof.checks.logprobs.explanations import explain
@@ -18,6 +18,7 @@ from draftproof.checks.tolerance import exceeded, tolerances, too_noisy
 from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.logprobs.entries import Pair, absent, copied, differences, in_common, near_tie, noise_of
 from draftproof.checks.tolerance import ALL, NOISE_LIMIT, tolerances
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 

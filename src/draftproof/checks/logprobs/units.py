@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import Scored, score
 from draftproof.checks.drafting import (
     Drafting,
@@ -25,6 +25,7 @@ from draftproof.core.ask import Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 

@@ -9,12 +9,13 @@ from itertools import pairwise
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Verdict
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import private
 from draftproof.checks.randomness.company import Timed, accompanied, company, room, together
@@ -25,6 +25,7 @@ from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 MATES = (("beside an unfiltered request", NEUTRAL), ("beside a request with top_k 1", Sampling(top_k=1)))

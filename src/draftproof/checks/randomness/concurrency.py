@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, private
 from draftproof.checks.randomness.company import Timed, company, room, together
@@ -26,6 +26,7 @@ from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 AT_ONCE = {Effort.QUICK: (4,), Effort.STANDARD: (4, 8), Effort.DEEP: (4, 8, 8, 8)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import score
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, ordinary, repeating
@@ -18,6 +18,7 @@ from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.goodness import goodness_of_fit
 

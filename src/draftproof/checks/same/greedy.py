@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import after, ceiling
 from draftproof.checks.same.logprobs import greedy_pairs, noise_of
 from draftproof.checks.same.pair import Pair, as_pair, by_id, first_difference
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
 from draftproof.core.ask import Completion
+from draftproof.core.bounds import at_most
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 
@@ -115,7 +117,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         missing = "logprobs of the first server at the places where the answers part, and a server that repeats itself"
         return Judgement(Verdict.INCONCLUSIVE, text, measured=measured, tables=tables, missing=missing)
     bound = 1 - 0.05 ** (1 / tokens)
-    said = f"at most {bound:.2%} of greedy tokens differ on these prompts"
+    said = f"at most {at_most(100 * bound)}% of greedy tokens differ on these prompts"
     statement = Statement(said, tokens, "Clopper-Pearson, no failure seen", 0.05, {"share": bound})
     ties = f", {len(gaps)} part at near-ties" if gaps else ""
     return Judgement(

@@ -9,14 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.same.pair import PairProbe, as_pair, first_difference, keys, prompts
 from draftproof.checks.same.seeds import seeded_pairs
 from draftproof.checks.sampling.streams import LONG, SHORT, STORY_TOP_K, Stream
 from draftproof.core.ask import Ask, Prompt
+from draftproof.core.bounds import at_most
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.coupling import coupling_bound
 from draftproof.stats.equivalence import FEW_CELLS, two_sample_tv_upper
@@ -25,8 +27,6 @@ from draftproof.stats.homogeneity import Homogeneity, homogeneity
 FIRST_ROUND = 64
 MOST_ROUNDS = 14
 MOST_SAMPLES = {Effort.QUICK: 2048, Effort.STANDARD: 16384, Effort.DEEP: 131072}
-TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
-ALPHA, PASS_ERROR = 1e-7, 1e-3
 LEAST_PAIRS = 400
 BOUNDED = (1, 2)
 """Places whose law is bounded by counts: the first that can have been drafted, where cells are still few."""
@@ -64,9 +64,9 @@ def collect(probe: Probe) -> Evidence:
     while size <= MOST_SAMPLES[pair.effort] and len(rounds) < MOST_ROUNDS:
         rounds.append(tuple(_round(pair, size)))
         evidence = Evidence(tuple(rounds), agreement)
-        found, bound = homogeneity(_draws(evidence)), _bound(evidence, PASS_ERROR)
-        if found.log_e >= -math.log(ALPHA) or (
-            bound is not None and _tv(bound) <= TARGET[pair.effort] and found.pairs >= LEAST_PAIRS
+        found, bound = homogeneity(_draws(evidence)), _bound(evidence, pair.terms.pass_error)
+        if found.log_e >= -math.log(pair.terms.alpha) or (
+            bound is not None and _tv(bound) <= pair.terms.target_tv and found.pairs >= LEAST_PAIRS
         ):
             break
         size *= 2
@@ -163,9 +163,9 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
         text = f"{answers} samples: one law is refuted, {_odds(found)} to 1"
         return Judgement(Verdict.FAIL, text, (Finding("DIFFERENT_LAW", text),), statements, measured)
     if tv is not None and tv <= terms.target_tv:
-        text = f"total variation at most {tv:.3f} ({bound.method if bound else ''}), {found.pairs} pairs of draws"
+        text = f"total variation at most {at_most(tv)} ({bound.method if bound else ''}), {found.pairs} pairs of draws"
         return Judgement(Verdict.PASS, text, statements=statements, measured=measured)
-    reached = "no bound" if tv is None else f"total variation at most {tv:.3f}"
+    reached = "no bound" if tv is None else f"total variation at most {at_most(tv, 3)}"
     text = f"{found.pairs} pairs of draws show no difference; {reached} where {terms.target_tv} is asked"
     return Judgement(
         Verdict.INCONCLUSIVE, text, statements=statements, measured=measured, missing=_missing(tv, answers, terms)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import batches
 from draftproof.checks.same.pair import Pair, PairProbe, as_pair, ask_again, ask_both, by_id, first_difference, prompts
 from draftproof.checks.tolerance import exceeded, too_noisy
@@ -15,6 +15,7 @@ from draftproof.core.ask import Ask
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.same.pair import Pair, PairProbe, as_pair, ask_again, ask_both, first_difference, prompts
 from draftproof.core.ask import Ask
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict
 from draftproof.stats.coupling import coupling_bound
 

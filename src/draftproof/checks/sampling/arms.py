@@ -14,13 +14,10 @@ from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.randomness.repeats import difference
 from draftproof.checks.sampling.assessment import Assessment, Bound, assess
 from draftproof.checks.sampling.collecting import (
-    ALPHA,
     LEAST_DRAFTED,
     MOST_SAMPLES,
-    PASS_ERROR,
     SECONDS,
     SPARE,
-    TARGET,
     may_be_short,
     more_in_time,
 )
@@ -31,6 +28,7 @@ from draftproof.client.oracle import lawful, oracle_row
 from draftproof.core.ask import Ask, Completion, Scalar
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.stats.coupling import compare, coupling_bound
 
 FIRST_BATCH, FIRST_LARGE = 32, 16
@@ -96,10 +94,10 @@ def collect(probe: Probe) -> Evidence:
         with_draft, without = on.end_batch(), off.end_batch()
         so_far = replace(so_far, on=with_draft, off=without, rows=(*so_far.rows, *new))
         assessment.observe([with_draft], rows=new)
-        found = bound(so_far, PASS_ERROR, assessment)
-        if _is_decided(with_draft, assessment, found, TARGET[probe.effort]):
+        found = bound(so_far, probe.terms.pass_error, assessment)
+        if _is_decided(with_draft, assessment, found, probe.terms):
             return so_far
-        size = next_size(done, lacking(so_far, found, TARGET[probe.effort]), probe)
+        size = next_size(done, lacking(so_far, found, probe.terms.target_tv), probe)
         if size <= 0:
             return so_far
         took_s = time.monotonic() - began
@@ -139,10 +137,10 @@ def lacking(evidence: Evidence, found: Bound | None, target: float) -> int:
     return math.ceil(found.missing(target) * len(evidence.on.samples) / found.n)
 
 
-def _is_decided(on: Stream, assessment: Assessment, found: Bound | None, target: float) -> bool:
-    if not on.samples or (found is not None and found.tv <= target):
+def _is_decided(on: Stream, assessment: Assessment, found: Bound | None, terms: Terms) -> bool:
+    if not on.samples or (found is not None and found.tv <= terms.target_tv):
         return True
-    return bool(assessment.later.impossible) or assessment.later.max_log_e >= math.log(2 / ALPHA)
+    return bool(assessment.later.impossible) or assessment.later.max_log_e >= math.log(2 / terms.alpha)
 
 
 def _arms(probe: Probe, switch: tuple[str, Scalar]) -> tuple[_Drawn, _Drawn, range]:

@@ -18,6 +18,7 @@ from draftproof.client.noise import squared_difference
 from draftproof.client.oracle import oracle_row
 from draftproof.core.ask import Ask, Prompt, Scalar
 from draftproof.core.probe import MANY_ROWS, Effort, OracleRow, Probe
+from draftproof.core.terms import Terms
 
 FIRST_BATCH = 64
 DOUBLING = 512
@@ -41,9 +42,6 @@ KEPT = 1.5
 """
 ORACLE_ROWS = {Effort.QUICK: 200, Effort.STANDARD: 2000, Effort.DEEP: 4000}
 """A row costs as much as some tokens, and where the vocabulary is large, most contexts are met once."""
-TARGET = {Effort.QUICK: 0.15, Effort.STANDARD: 0.05, Effort.DEEP: 0.015}
-PASS_ERROR = 1e-3
-ALPHA = 1e-7
 NOISE_ALTERNATIVES = 50
 LISTED = 100
 """Alternatives of a row, where the vocabulary is large: top-k keeps at most 19 of them (`streams.conditions`)."""
@@ -106,10 +104,10 @@ def collect(probe: Probe) -> Evidence:
         assessment.observe(streams, rows=new)
         if probe.samples is not None or total >= MOST_SAMPLES[probe.effort]:
             break
-        if _is_decided(assessment, streams, total, probe.effort):
+        if _is_decided(assessment, streams, total, probe):
             break
         took_s = time.monotonic() - began
-        lacking = _lacking(assessment, streams, probe.effort)
+        lacking = _lacking(assessment, streams, probe.terms)
         if not shortest.tokens and may_shorten(total, lacking, took_s, probe.effort):
             shortest = first.shortest(probe, drafting_in(probe.facts.self_reports, streams))
         coupled = assessment.coupling.holds
@@ -183,12 +181,12 @@ def next_batch(
     return Batch(min(enough, int(left_s / (alone_s or took_s / total))), first_only=True)
 
 
-def _lacking(assessment: Assessment, streams: Sequence[Stream], effort: Effort) -> int:
-    """How many more samples of the first condition the effort's bound takes, where it is by counts; 0 where it is there."""
-    bound = assessment.bound(streams, PASS_ERROR)
-    if bound is None or bound.kind != "counts" or bound.tv <= TARGET[effort]:
+def _lacking(assessment: Assessment, streams: Sequence[Stream], terms: Terms) -> int:
+    """How many more samples of the first condition the bound asked for takes, where it is by counts; 0 where it is there."""
+    bound = assessment.bound(streams, terms.pass_error)
+    if bound is None or bound.kind != "counts" or bound.tv <= terms.target_tv:
         return 0
-    return bound.missing(TARGET[effort])
+    return bound.missing(terms.target_tv)
 
 
 def _ask_batch(probe: Probe, collectors: Sequence[Collector], batch: Batch, *, seeded: bool) -> None:
@@ -255,12 +253,13 @@ def _oracle_rows(
     return [PrefixRow(n, prefix, row, batch) for (n, prefix), row in zip(wanted, found, strict=True)]
 
 
-def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, effort: Effort) -> bool:
-    if assessment.later.impossible or assessment.later.max_log_e >= -math.log(ALPHA / 2):
+def _is_decided(assessment: Assessment, streams: Sequence[Stream], total: int, probe: Probe) -> bool:
+    terms = probe.terms
+    if assessment.later.impossible or assessment.later.max_log_e >= -math.log(terms.alpha / 2):
         return True
-    bound = assessment.bound(streams, PASS_ERROR)
-    if bound is None or bound.tv > TARGET[effort] or (bound.kind == "counts" and assessment.later.log_e >= SUSPECT):
+    bound = assessment.bound(streams, terms.pass_error)
+    if bound is None or bound.tv > terms.target_tv or (bound.kind == "counts" and assessment.later.log_e >= SUSPECT):
         return False
     drafted = sum(s.drafted for s in streams)
-    enough = bound.kind == "seeds" or total >= LEAST_BY_COUNTS[effort]
+    enough = bound.kind == "seeds" or total >= LEAST_BY_COUNTS[probe.effort]
     return enough and (drafted == 0 or drafted >= LEAST_DRAFTED)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports
 from draftproof.checks.sampling.collecting import LEAST_BY_COUNTS, ORACLE_ROWS, Evidence, assessed, collect
 from draftproof.checks.sampling.findings import Findings
@@ -20,6 +20,7 @@ from draftproof.core.facts import Facts
 from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import Effort, OracleRow
 from draftproof.core.sampling import NEUTRAL, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
 

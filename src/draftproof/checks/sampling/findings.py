@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from draftproof.checks.check import Terms
 from draftproof.checks.drafting import Drafting, why_inconclusive, without_drafts
 from draftproof.checks.sampling.assessment import SUSPECT, Assessment, Bound, option
 from draftproof.checks.sampling.collecting import LEAST_DRAFTED, Evidence
 from draftproof.checks.sampling.streams import drafting_in
+from draftproof.core.bounds import at_most, sureness
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 from draftproof.stats.sequential import ImpossibleToken
 
@@ -119,7 +120,7 @@ class Findings:
         if bound.tv > target:
             by_counts = bound.kind == "counts"
             unit = "samples of the first condition" if by_counts else "tokens"
-            text = f"nothing against the law, but the bound is only TV <= {bound.tv:.3f} where {target:g} is wanted"
+            text = f"nothing against the law, but the bound is only TV <= {at_most(bound.tv, 3)} where {target:g} is wanted"
             text += self._out_of_time()
             missing = bound.missing(target)
             drawn = len(self.evidence.streams[0].samples) if by_counts else self.samples
@@ -133,7 +134,7 @@ class Findings:
             more = self.samples
             said = f"about {more:,} more samples ({option(2 * more)})"
             return self._judgement(Verdict.INCONCLUSIVE, text, missing=said, more=more)
-        confidence = f"TV <= {bound.tv:.2g} at {100 * (1 - self.terms.pass_error):.4g}%"
+        confidence = f"TV <= {at_most(bound.tv)} at {sureness(self.terms.pass_error)}"
         if bound.kind == "seeds":
             text = f"{bound.n} tokens after the first are the target's own draws for their seeds: {confidence}"
         else:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import ceiling, chain, entries_in_place
 from draftproof.checks.drafting import Drafting, Reports, batches, drafting, tokens_per_step, why_inconclusive
 from draftproof.checks.prompts import ordinary, repeating
 from draftproof.core.ask import Completion
+from draftproof.core.bounds import at_most
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 PROMPTS = {Effort.QUICK: 2, Effort.STANDARD: 5, Effort.DEEP: 5}
@@ -150,7 +152,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
 def _statement(tokens: int) -> Statement:
     """With no fault among n tokens, 3 / n bounds the share of faulty ones at 95 % (exact: 1 - .05^(1/n))."""
     bound = 1 - 0.05 ** (1 / tokens)
-    text = f"on these prompts at most {bound:.2%} of greedy tokens are not the model's own choice"
+    text = f"on these prompts at most {at_most(100 * bound)}% of greedy tokens are not the model's own choice"
     return Statement(text, tokens, "Clopper-Pearson, no failure seen", 0.05, {"share": bound})
 
 

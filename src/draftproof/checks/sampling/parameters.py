@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import CHAIN_ALTERNATIVES, after, contexts
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TIE_NOISE
@@ -20,6 +20,7 @@ from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import GREEDY, Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 TOKENS = 32

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.contexts import after, ceiling
 from draftproof.checks.drafting import Reports, batches, drafting, why_inconclusive
 from draftproof.checks.sampling.forms import KEYS, Form, asks
@@ -19,6 +19,7 @@ from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import GREEDY
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Verdict
 
 LONGEST = 8

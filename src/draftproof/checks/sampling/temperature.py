@@ -11,21 +11,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Drafting, Reports, why_inconclusive
 from draftproof.checks.prompts import is_small, ordinary, repeating
 from draftproof.checks.sampling.assessment import Assessment
-from draftproof.checks.sampling.collecting import ALPHA, LEAST_DRAFTED, PASS_ERROR, more_in_time
+from draftproof.checks.sampling.collecting import LEAST_DRAFTED, more_in_time
 from draftproof.checks.sampling.drawn import Drawn
 from draftproof.checks.sampling.laws import LawBook, PrefixRow, known_model
 from draftproof.checks.sampling.streams import SHORT, Collector, Condition, Stream, context, drafting_in
 from draftproof.checks.sampling.thermometer import Reading
 from draftproof.client.coupling import predict
+from draftproof.core.bounds import sureness
 from draftproof.core.distribution import shape
 from draftproof.core.facts import Facts
 from draftproof.core.mt19937 import MT19937, draws_of
 from draftproof.core.probe import MANY_ROWS, Effort, KnownModel, OracleRow, Probe
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 
 HOT = 2.0
@@ -92,7 +94,7 @@ def collect(probe: Probe) -> Evidence:
             rows += _rows(probe, streams, rows)
         name = known.name if known else ""
         evidence = Evidence(probe.facts.self_reports, noise, name, streams, tuple(rows), probe.facts.coupling)
-        if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known):
+        if done >= MOST[probe.effort] or len(rows) >= ROWS[probe.effort] or _is_decided(evidence, known, probe.terms):
             return evidence
         took_s = time.monotonic() - began
         size = next_size(done, took_s, SECONDS[probe.effort])
@@ -118,13 +120,13 @@ def _rows(probe: Probe, streams: Sequence[Stream], have: Sequence[PrefixRow]) ->
     return [PrefixRow(n, prefix, row) for (n, prefix), row in zip(chosen, found, strict=True)]
 
 
-def _is_decided(evidence: Evidence, known: KnownModel | None) -> bool:
-    if _replayed(evidence, known, PASS_ERROR) is not None:
+def _is_decided(evidence: Evidence, known: KnownModel | None, terms: Terms) -> bool:
+    if _replayed(evidence, known, terms.pass_error) is not None:
         return True
     book = _drawn(evidence, known)
-    if book.reading(later=True, error=PASS_ERROR).log_e >= math.log(2 / ALPHA):
+    if book.reading(later=True, error=terms.pass_error).log_e >= math.log(2 / terms.alpha):
         return True
-    return not _too_wide(book.reading(later=True, error=PASS_ERROR, drafted=True))
+    return not _too_wide(book.reading(later=True, error=terms.pass_error, drafted=True))
 
 
 def _drawn(evidence: Evidence, known: KnownModel | None) -> Drawn:
@@ -225,7 +227,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     if book.misfit() >= -math.log(terms.pass_error):
         text = f"tokens after the first follow no temperature; the best fit is {later.best:.2g}"
         return say(Verdict.INCONCLUSIVE, text, missing="the verdict of sampling/distribution")
-    confidence = f"at {100 * (1 - terms.pass_error):.4g}%"
+    confidence = f"at {sureness(terms.pass_error)}"
     text = (
         f"{held.n} tokens after the first exclude temperatures below {held.low:.2g} and above {held.high:.2g} {confidence}, "
         f"{HOT:g} was asked for"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Drafting, drafts, without_drafts
 from draftproof.checks.sampling.arms import (
     FIRST_BATCH,
@@ -31,10 +31,12 @@ from draftproof.checks.sampling.greedy_parity import FAULT, FAULT_NOISE, TIE, TI
 from draftproof.checks.sampling.laws import PrefixRow
 from draftproof.checks.sampling.streams import Stream
 from draftproof.client.coupling import predict
+from draftproof.core.bounds import at_most, sureness
 from draftproof.core.facts import Facts
 from draftproof.core.mt19937 import draws_of
 from draftproof.core.probe import Effort, OracleRow
 from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.tokens import Alternative, TokenRecord
 from draftproof.core.verdict import Finding, Judgement, Statement, Verdict
 from draftproof.stats.sequential import EProcess
@@ -154,7 +156,7 @@ class _Seen:
         if not any(drafts(p.on) for p in self.pairs) or not sampled:
             return f"only {self.on.drafted} tokens were drafted at temperature 1", "prompts that draft", 0
         if self.bound is None or self.bound.tv > self.terms.target_tv:
-            so_far = f"TV <= {self.bound.tv:.3f}" if self.bound else "no bound"
+            so_far = f"TV <= {at_most(self.bound.tv, 3)}" if self.bound else "no bound"
             text = f"nothing against it, but only {so_far} where {self.terms.target_tv:g} is wanted"
             if self.evidence.ended_s:
                 text += f"; sampling ended after {self.evidence.ended_s:.0f} s, its time at this effort"
@@ -190,7 +192,7 @@ def judge(evidence: Evidence, terms: Terms) -> Judgement:
     how = "equal seeds give equal answers" if coupled(evidence) else "other answers to equal seeds, of the same law"
     text = (
         f"{evidence.switch}={evidence.value} changes nothing: {len(seen.pairs)} greedy answers equal, {how}, "
-        f"TV <= {seen.bound.tv:.2g} at {1 - terms.pass_error:.1%} (n={seen.bound.n})"
+        f"TV <= {at_most(seen.bound.tv)} at {sureness(terms.pass_error)} (n={seen.bound.n})"
     )
     text += f"; at temperature 1 {without_drafts(Drafting.DECLINED)}" if seen.declined else ""
     return Judgement(Verdict.PASS, text, (), seen.statements, seen.measured)

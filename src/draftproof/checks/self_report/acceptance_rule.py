@@ -11,7 +11,7 @@ import numpy as np
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Drafting, Reports, drafting, is_on, states, without_drafts
 from draftproof.checks.sampling.laws import EDGE, known_model
 from draftproof.checks.self_report.acceptance import IN_WORDS, RULES, Count, accepted
@@ -19,6 +19,7 @@ from draftproof.core.ask import Completion
 from draftproof.core.distribution import Law
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, KnownModel, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Statement, Table, Verdict
 from draftproof.countable.catalogue import builtin
 

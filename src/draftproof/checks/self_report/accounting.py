@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import (
     Drafting,
     Reports,
@@ -24,6 +24,7 @@ from draftproof.checks.self_report.totals import Totals, moved, read_totals
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Cell, Finding, Judgement, Table, Verdict
 
 STOPS = {Effort.QUICK: (2, 3), Effort.STANDARD: (2, 3, 4, 6), Effort.DEEP: (2, 3, 4, 5, 6, 7, 8, 9)}

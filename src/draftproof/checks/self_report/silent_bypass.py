@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Drafting, Reports, drafting, drafts, is_on, states
 from draftproof.checks.prompts import is_small, quoted
 from draftproof.checks.self_report import totals as named
@@ -16,6 +16,7 @@ from draftproof.core.ask import Ask, Completion, Prompt
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import Sampling
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 BUDGETS = {Effort.QUICK: (257,), Effort.STANDARD: (64, 256, 257), Effort.DEEP: (64, 256, 257)}

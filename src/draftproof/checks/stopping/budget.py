@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 BUDGETS = {Effort.QUICK: (1, 2, 3, 5, 8), Effort.STANDARD: (1, 2, 3, 4, 5, 6, 7, 8, 9, 17)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftproof.checks import common
 from draftproof.checks import examples as made
-from draftproof.checks.check import Check, Example, Terms
+from draftproof.checks.check import Check, Example
 from draftproof.checks.drafting import Reports, drafting, why_inconclusive
 from draftproof.checks.prompts import is_chat, is_small
 from draftproof.checks.stopping import endings
@@ -17,6 +17,7 @@ from draftproof.core.ask import Ask, Completion
 from draftproof.core.facts import Facts
 from draftproof.core.probe import Effort, Probe
 from draftproof.core.sampling import GREEDY, NEUTRAL
+from draftproof.core.terms import Terms
 from draftproof.core.verdict import Finding, Judgement, Table, Verdict
 
 WIDTHS = range(2, 7)
