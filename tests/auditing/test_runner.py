@@ -45,7 +45,7 @@ from draftproof.core.errors import (
     Unreachable,
     UsageError,
 )
-from draftproof.core.probe import Effort
+from draftproof.core.probe import Effort, Probe
 from draftproof.core.terms import Terms
 from draftproof.core.verdict import Judgement, Verdict
 
@@ -207,6 +207,20 @@ def test_alpha_is_shared_by_the_statistical_checks() -> None:
     statistical = [check(f"sampling/{n}", seeing(-1.0, -2.0), statistical=True) for n in "ab"]
     report = run([SOUND, *statistical], alpha=1e-4)
     assert [o.terms.alpha for o in report.outcomes] == pytest.approx([0.0, 5e-5, 5e-5])
+
+
+def test_a_check_collects_for_the_terms_that_it_is_judged_at() -> None:
+    told: list[Terms] = []
+
+    def collect(probe: Probe) -> Seen:
+        told.append(probe.terms)
+        return Seen((-1.0,))
+
+    one, other = (
+        check(f"sampling/{n}", collect, statistical=statistical) for n, statistical in (("a", True), ("b", False))
+    )
+    assert told == [o.terms for o in run([one, other], alpha=1e-4, effort=Effort.DEEP).outcomes]
+    assert told[0] == Terms(1e-4, 0.015)
 
 
 @pytest.mark.parametrize(("effort", "target"), [("quick", 0.15), ("standard", 0.05), ("deep", 0.015)])
