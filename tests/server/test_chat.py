@@ -11,7 +11,7 @@ from tests.server.tools.templates import FENCED, MARKED, call, template
 from draftproof.core.errors import UsageError
 from draftproof.server.chat import PLAIN, ChatTemplate
 from draftproof.server.errors import Refusal
-from draftproof.server.schema import Message
+from draftproof.server.schema import ApplyTemplate, Message
 from draftproof.server.vocabulary import Letters
 
 CHATML = (
@@ -49,6 +49,23 @@ def test_a_begun_answer_is_carried_on() -> None:
     assert render(CHATML, *talk, opening=False, carried_on=False).endswith(closed)
     with pytest.raises(Refusal, match="continue_final_message"):
         render(CHATML, ("user", "hello"), carried_on=True)
+
+
+def test_to_carry_on_and_to_begin_another_answer_are_not_asked_for_at_once() -> None:
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    both = {"add_generation_prompt": True, "continue_final_message": True}
+    asked = ApplyTemplate.read({"messages": talk, **both})
+    with pytest.raises(Refusal, match="Cannot set both"):
+        template(CHATML).of(asked)
+
+
+def test_fields_that_the_template_reads_are_told_from_others() -> None:
+    known = "{% if day is not defined %}{% set day = 'Monday' %}{% endif %}{{ day }}"
+    source = known + "{% for m in messages %}{{ tone or m }}{% endfor %}"
+    options = {"day": "Sunday", "tone": "kind", "m": 1, "messages": [], "enable_thinking": True}
+    asked = ApplyTemplate.read({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": options})
+    unread = [f"chat_template_kwargs.{name}" for name in ("m", "messages", "enable_thinking")]
+    assert template(source).unread(asked) == unread
 
 
 def test_a_developer_speaks_as_the_system_to_templates_that_know_no_developer() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.server import browser
 from tests.server.loopback import PROMPT, Client, serving
 
 from draftproof.server.app import Access
@@ -68,9 +70,29 @@ def test_an_allowed_page_may_ask_with_a_key(locked: Client) -> None:
     answer = locked.post("/completion", json={"prompt": PROMPT, "n_predict": 1}, headers=headers)
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == PAGE
-    preflight = locked.options("/completion", headers={"Origin": PAGE})
+    asked = {"Origin": PAGE, "Access-Control-Request-Headers": "authorization,content-type"}
+    preflight = locked.options("/completion", headers=asked)
     assert preflight.status_code == 200
     assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == "authorization,content-type"
+
+
+@pytest.mark.skipif(browser.PROGRAM is None, reason="there is no Chromium")
+def test_a_browser_lets_an_allowed_page_send_its_key(tmp_path: Path) -> None:
+    ask = """(url, key) => fetch(url + '/completion', {
+        method: 'POST',
+        headers: {'Authorization': 'Bearer ' + key, 'Content-Type': 'application/json'},
+        body: JSON.stringify({prompt: 'bcdbc', n_predict: 3}),
+    }).then(answer => answer.status, error => error.name)"""
+    with serving() as (page, _), browser.Browser(tmp_path) as shown:
+        own = str(page.base_url).rstrip("/")
+        shown.open(f"{own}/health")  # the page at / may speak to its own server only
+        for origins, got in (([own], 200), ([PAGE], "TypeError")):
+            with serving(access=Access(keys=["one"], origins=origins)) as (locked, _):
+                url = str(locked.base_url).rstrip("/")
+                assert shown.evaluate(f"({ask})({url!r}, 'one')") == got
+                if got == 200:
+                    assert shown.evaluate(f"({ask})({url!r}, 'two')") == 401
 
 
 def test_the_page_brings_nothing_from_elsewhere(plain: Client) -> None:

@@ -115,6 +115,18 @@ def test_a_random_seed_is_told_and_repeats_the_answer(plain: Client) -> None:
     assert plain.ask(prompt=PROMPT, n_predict=30, seed=0xFFFFFFFF, **NEUTRAL)["content"] != answer["content"]
 
 
+@pytest.mark.parametrize("seed", [5, -2, 2**32 - 2, 2**64 - 1, -(2**63)])
+def test_the_seed_of_every_choice_repeats_it(drafting: Client, seed: int) -> None:
+    answers = drafting.ask(prompt=PROMPT, n_predict=24, n=4, seed=seed, **NEUTRAL)
+    told = [answer["generation_settings"]["seed"] for answer in answers]
+    assert told[0] == seed
+    assert len(set(told)) == 4
+    for answer, own in zip(answers, told, strict=True):
+        again = drafting.ask(prompt=PROMPT, n_predict=24, seed=own, **NEUTRAL)
+        assert again["generation_settings"]["seed"] == own
+        assert again["content"] == answer["content"]
+
+
 def test_no_token_is_made_for_n_predict_0(plain: Client) -> None:
     answer = plain.ask(prompt=PROMPT, n_predict=0, n_probs=1)
     assert (answer["content"], answer["tokens_predicted"], answer["stop_type"]) == ("", 0, "limit")
@@ -208,7 +220,7 @@ def test_what_is_held_of_a_prompt_is_not_read_again(plain: Client) -> None:
 
 
 def test_json_has_no_infinity(plain: Client) -> None:
-    answer = plain.ask("/v1/completions", prompt=PROMPT, max_tokens=2, logprobs=8, echo=True, logit_bias=[[5, -1e300]])
+    answer = plain.ask("/v1/completions", prompt=PROMPT, max_tokens=2, logprobs=8, echo=True, logit_bias=[[5, -3e38]])
     assert all(x is None or math.isfinite(x) for x in answer["choices"][0]["logprobs"]["token_logprobs"])
 
 

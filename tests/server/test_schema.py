@@ -12,7 +12,7 @@ from tests.server.loopback import PROMPT, Client
 
 from draftproof.server.errors import Refusal
 from draftproof.server.fields import SERVED
-from draftproof.server.schema import Body, ChatCompletion, Generate, NativeCompletion, OpenAICompletion
+from draftproof.server.schema import Body, ChatCompletion, Generate, NativeCompletion, OpenAICompletion, Sampled
 from draftproof.server.settings import _alternatives
 
 USER = [{"role": "user", "content": PROMPT}]
@@ -64,7 +64,7 @@ SERVED_VALUES: dict[str, Any] = {
     "return_origins": True,
     "return_progress": True,
     "timings_per_token": True,
-    "response_fields": ["content"],
+    "response_fields": ["content", "ignored"],
     "cache_prompt": False,
     "id_slot": 1,
     "speculative": {"n_max": 2},
@@ -81,7 +81,7 @@ SERVED_VALUES: dict[str, Any] = {
     "logprobs": True,
     "top_logprobs": None,
     "messages": USER,
-    "chat_template_kwargs": {"enable_thinking": False},
+    "chat_template_kwargs": {},
     "add_generation_prompt": False,
     "continue_final_message": False,
     "response_format": {"type": "text"},
@@ -108,6 +108,17 @@ REFUSED_VALUES: dict[str, Any] = {
 }
 
 
+COMPANIONS: dict[str, dict[str, Any]] = {
+    "stream_options": {"stream": True},
+    "post_sampling_probs": {"n_probs": 1},
+    "return_progress": {"stream": True},
+    "timings_per_token": {"stream": True},
+}
+"""By field: what it acts on."""
+WITHOUT_EFFECT = {("/completion", "stream_options"): "stream_options.include_usage"}
+"""By route and field: what is listed as ignored there, and is not elsewhere."""
+
+
 def fields(model: type[Body]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
@@ -116,12 +127,13 @@ CASES = [(route, field) for route, (model, _) in ROUTES.items() for field in fie
 
 
 @pytest.mark.parametrize(("route", "field"), CASES)
-def test_every_declared_field_is_served_or_refused(drafting: Client, route: str, field: str) -> None:
-    body = {**ROUTES[route][1], "max_tokens": 4, "seed": 1}
+def test_every_declared_field_is_served_refused_or_listed(drafting: Client, route: str, field: str) -> None:
+    body = {**ROUTES[route][1], "max_tokens": 3, "seed": 1}
     if field in SERVED_VALUES:
-        answer = drafting.post(route, json={**body, field: SERVED_VALUES[field]})
+        answer = drafting.post(route, json={**body, **COMPANIONS.get(field, {}), field: SERVED_VALUES[field]})
         assert answer.status_code == 200, answer.text
-        assert f'"ignored":["{field}' not in answer.text
+        ignored = [WITHOUT_EFFECT[route, field]] if (route, field) in WITHOUT_EFFECT else []
+        assert f'"ignored":{json.dumps(ignored)}' in answer.text
     else:
         said = drafting.refused(route, **{**body, field: REFUSED_VALUES[field]})
         assert said
@@ -214,6 +226,20 @@ ANY = st.recursive(
     max_leaves=5,
 )
 NAMES = sorted({name for model, _ in ROUTES.values() for name in fields(model)} - {"n", "n_cmpl"})
+
+
+EXTREMES = [2**31, -(2**31), 2**63, -(2**64), 10**400, 1e-320, 1e-40, 1e38, -1e300, 1.7e308]
+
+
+@pytest.mark.parametrize("value", EXTREMES)
+def test_no_extreme_number_breaks_the_server(drafting: Client, value: float) -> None:
+    """Alone, and beside samplers that work on what it made of the logits."""
+    at_work = {"repeat_penalty": 2, "dry_multiplier": 1, "temperature": 0.5, "typical_p": 0.5, "top_n_sigma": 1}
+    for name in sorted({*fields(Sampled), "n_probs", "id_slot", "speculative.n_max", "speculative.p_min"}):
+        for beside in ({}, at_work, {"mirostat": 1}):
+            asked = {**beside, name: [[0, value]] if name == "logit_bias" else value}
+            answer = drafting.post("/completion", json={"prompt": PROMPT, "n_predict": 3, "seed": 1, **asked})
+            assert answer.status_code in (200, 400), (asked, answer.text)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -79,12 +79,12 @@ def test_the_description_of_the_api_has_every_body(plain: Client) -> None:
 
 
 def test_text_and_token_ids(plain: Client) -> None:
-    assert plain.ask("/tokenize", content="bcd") == {"tokens": [1, 2, 3]}
-    assert plain.ask("/tokenize", content=["b", 2]) == {"tokens": [1, 2]}
-    assert plain.ask("/tokenize") == {"tokens": []}
-    assert plain.ask("/tokenize", content="b", with_pieces=True) == {"tokens": [{"id": 1, "piece": "b"}]}
-    assert plain.ask("/detokenize", tokens=[1, 2]) == {"content": "bc", "prompt": "bc"}
-    assert plain.ask("/detokenize") == {"content": "", "prompt": ""}
+    assert plain.ask("/tokenize", content="bcd") == {"tokens": [1, 2, 3], "ignored": []}
+    assert plain.ask("/tokenize", content=["b", 2]) == {"tokens": [1, 2], "ignored": []}
+    assert plain.ask("/tokenize") == {"tokens": [], "ignored": []}
+    assert plain.ask("/tokenize", content="b", with_pieces=True) == {"tokens": [{"id": 1, "piece": "b"}], "ignored": []}
+    assert plain.ask("/detokenize", tokens=[1, 2]) == {"content": "bc", "prompt": "bc", "ignored": []}
+    assert plain.ask("/detokenize") == {"content": "", "prompt": "", "ignored": []}
     assert "99" in plain.refused("/detokenize", tokens=[99])
 
 
@@ -93,6 +93,7 @@ def test_clients_of_vllm_tokenize_through_the_server(plain: Client) -> None:
         "tokens": [1, 2, 3],
         "count": 3,
         "max_model_len": 512,
+        "ignored": [],
     }
     info = plain.get("/tokenizer_info").json()
     assert (info["bos_token"], info["eos_token"]) == (None, None)

@@ -216,8 +216,13 @@ def test_a_vocabulary_that_is_banned_whole_is_an_error_of_the_request(one_slot: 
     assert one_slot.ask(prompt=PROMPT, n_predict=3)["tokens_predicted"] == 3
 
 
+def test_a_mark_of_byte_order_is_passed_over(plain: Client) -> None:
+    assert plain.post("/completion", content=b'\xef\xbb\xbf{"prompt": "b", "n_predict": 1}').status_code == 200
+
+
 def test_unknown_routes_and_methods_get_llama_servers_error(plain: Client) -> None:
-    for answer in (plain.get("/nope"), plain.get("/completion"), plain.post("/health")):
+    slashed = plain.post("/completion/", json={"prompt": PROMPT}), plain.get("/health/")
+    for answer in (plain.get("/nope"), plain.get("/completion"), plain.post("/health"), *slashed):
         assert answer.status_code == 404
         assert answer.json() == {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}}
 

@@ -56,11 +56,12 @@ class LivePair:
         self.ask, self.ask_many, self.once, self.stream = first.ask, first.ask_many, first.once, first.stream
         self.oracle, self.oracle_many, self.noise = first.oracle, first.oracle_many, first.noise
         self.seeds, self.tokenize, self.get = first.seeds, first.tokenize, first.get
-        self._first, self.terms = first, first.terms
+        self.begin = first.begin
+        self._first = first
 
-    def begin(self, check: str, terms: Terms) -> None:
-        self.terms = terms
-        self._first.begin(check, terms)
+    @property
+    def terms(self) -> Terms:
+        return self._first.terms
 
 
 class PairTarget:

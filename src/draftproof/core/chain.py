@@ -48,9 +48,13 @@ def _biased(logits: NDArray[np.floating], sampling: Sampling) -> NDArray[np.floa
     return out
 
 
+_COLDEST = 2.0**-126
+"""The smallest normal float32."""
+
+
 def cool(c: Candidates, temperature: float) -> Candidates:
     """Logits divided by the temperature; at 0 and below only the largest stays (of equals the lowest id)."""
-    if temperature <= 0:
+    if temperature < _COLDEST:
         return Candidates(np.array([c.top]), np.array([c.argmax]), c.size, c.vocab, ordered=True)
     return Candidates(np.divide(c.logits, temperature, dtype=np.float64), c.ids, c.size, c.vocab, c.ordered)
 

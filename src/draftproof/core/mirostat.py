@@ -41,6 +41,7 @@ def truncate(c: Candidates, mu: float, sampling: Sampling) -> Candidates:
 
 def _zipf_k(p: np.ndarray[tuple[int], np.dtype[np.float64]], mu: float, vocab: int) -> int:
     """k of Algorithm 1 from the likeliest tokens; p: float64[n], descending. At least 1."""
+    p = p[p > 0]
     n = min(_ZIPF_TOKENS, len(p))
     if n < 2:
         return 1

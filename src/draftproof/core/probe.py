@@ -81,8 +81,11 @@ class Probe(Protocol):
     known: KnownModel | None
     samples: int | None
     """What the user asked for with `--samples`; None leaves it to the effort."""
-    terms: Terms
-    """What the check that was begun is judged at: sampling goes on until that can be said, and not further."""
+
+    @property
+    def terms(self) -> Terms:
+        """What the check that was begun is judged at: sampling goes on until that can be said, and not further."""
+        ...
 
     def begin(self, check: str, terms: Terms) -> None:
         """What is asked from here on is asked for `check`, which is judged at `terms`: its seeds do not depend on what other checks

@@ -17,10 +17,13 @@ ALIASES = {
     "temp": "temperature",
 }
 
-ANY = math.inf
+ANY = 3.4028234663852886e38
+"""The largest float32: samplers reckon in float32 in llama.cpp, and what is made of such numbers here stays within float64."""
+_WHOLE = 2**31 - 1
 
 _RANGES: dict[str, tuple[float, float]] = {
     "temperature": (-ANY, ANY),
+    "top_k": (-_WHOLE - 1, _WHOLE),
     "top_p": (0, ANY),
     "min_p": (0, 1),
     "typical_p": (0, ANY),
@@ -36,10 +39,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "mirostat_eta": (0, ANY),
     "dry_multiplier": (0, ANY),
     "dry_base": (0, ANY),
-    "repeat_last_n": (-1, ANY),
-    "dry_penalty_last_n": (-1, ANY),
-    "dry_allowed_length": (0, ANY),
-    "min_keep": (0, ANY),
+    "repeat_last_n": (-1, _WHOLE),
+    "dry_penalty_last_n": (-1, _WHOLE),
+    "dry_allowed_length": (0, _WHOLE),
+    "min_keep": (0, _WHOLE),
 }
 
 
@@ -84,13 +87,15 @@ class Sampling:
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if not low <= value <= high or math.isinf(value):
-                raise ValueError(f"{name} must be a finite number in [{low:g}, {high:g}], not {value!r}")
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be a number in [{low:g}, {high:g}], not {value!r}")
         if self.mirostat not in {0, 1, 2}:
             raise ValueError(f"mirostat must be 0, 1 or 2, not {self.mirostat!r}")
         for token, bias in self.logit_bias:
-            if token < 0 or math.isnan(bias) or bias == math.inf:
-                raise ValueError(f"logit_bias ({token}, {bias}): the id must not be negative, the bias finite or -inf")
+            if token < 0 or not (-ANY <= bias <= ANY or bias == -math.inf):
+                raise ValueError(
+                    f"logit_bias ({token}, {bias}): the id must not be negative, the bias in [{-ANY:g}, {ANY:g}] or -inf"
+                )
         names = tuple(ALIASES.get(name, name) for name in self.samplers)
         unknown = sorted(set(names) - set(SAMPLERS))
         if unknown:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+MOST_DRAFTED = 1024
+"""The longest draft that may be asked for: what each length costs is weighed at every token."""
+
 
 def _at_least(owner: object, **least: float) -> None:
     """Raises ValueError for a field below its least value, or a NaN."""
@@ -11,6 +14,12 @@ def _at_least(owner: object, **least: float) -> None:
         value = getattr(owner, name)
         if not value >= low:
             raise ValueError(f"{name} must be at least {low:g}, not {value!r}")
+
+
+def _no_longer(owner: object, name: str) -> None:
+    """Raises ValueError for a draft that is too long."""
+    if getattr(owner, name) > MOST_DRAFTED:
+        raise ValueError(f"{name} must be at most {MOST_DRAFTED}, not {getattr(owner, name)!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,7 @@ class DraftModel:
 
     def __post_init__(self) -> None:
         _at_least(self, n_max=0, n_min=0, p_min=0)
+        _no_longer(self, "n_max")
         if self.p_min > 1:
             raise ValueError(f"p_min must be at most 1, not {self.p_min!r}")
 
@@ -41,6 +51,7 @@ class NgramLookup:
 
     def __post_init__(self) -> None:
         _at_least(self, size_n=1, size_m=1, min_hits=1)
+        _no_longer(self, "size_m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class NgramMod:
 
     def __post_init__(self) -> None:
         _at_least(self, n_match=1, n_min=0, n_max=1)
+        _no_longer(self, "n_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,7 @@ class Speculation:
     def __post_init__(self) -> None:
         if self.n_max is not None:
             _at_least(self, n_max=0)
+            _no_longer(self, "n_max")
         if not self.types:
             raise ValueError('types must name a kind of speculation; ("none",) switches it off')
 

@@ -48,6 +48,7 @@ def create_app(worker: Worker, access: Access = OPEN) -> Starlette:
     template = ChatTemplate(served.template or PLAIN, served.vocabulary, served.defaults.template_options)
     app = Starlette(routes=[route for group in GROUPS for route in group.starlette])
     report = SelfReport(worker, template, page=access.page, tells_slots=access.slots)
+    app.router.redirect_slashes = False  # a redirect would repeat the client's own Host, and an unknown route is 404
     app.state.draftproof = State(worker, template, report, access.body_limit)
     app.add_route("/openapi.json", _description)
     app.add_exception_handler(UsageError, _refused)

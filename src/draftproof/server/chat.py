@@ -58,6 +58,17 @@ class ChatTemplate:
                 f"The chat template is broken: {error}.", "Start the server with another: --chat-template-file."
             ) from error
 
+    def unread(self, asked: Conversation) -> list[str]:
+        """Names of the fields of a request that the template does not read."""
+        options = [name for name, value in (asked.chat_template_kwargs or {}).items() if value is not None]
+        return [f"chat_template_kwargs.{name}" for name in options if name not in self._variables - _RESERVED]
+
+    @cached_property
+    def _variables(self) -> set[str]:
+        from jinja2 import meta
+
+        return meta.find_undeclared_variables(self._template.environment.parse(self.source))
+
     @cached_property
     def calls(self) -> CallForm | None:
         """How the model writes calls of tools; None where the template does not tell, or tells it in no form that is known."""
@@ -125,6 +136,8 @@ class ChatTemplate:
 
     def of(self, asked: Conversation) -> str:
         """The text of the conversation of a request. Raises Refusal."""
+        if asked.add_generation_prompt and asked.continue_final_message:
+            raise Refusal("Cannot set both add_generation_prompt and continue_final_message to true.")
         return self.render(
             asked.messages,
             asked.chat_template_kwargs,

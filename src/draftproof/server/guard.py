@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from draftproof.server.errors import Refusal, unauthorised
@@ -35,20 +36,16 @@ class Guard:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
         allowed = origin is not None and ("*" in self._origins or origin in self._origins)
+        if origin is not None and allowed:
+            send = _with_origin(send, origin)  # refusals too, or the page could not read them
         refused = self._refusal(scope, headers, foreign=not allowed and _is_foreign(origin, headers.get("host", "")))
         if refused is not None:
             await drain(scope, receive)
             await answer(refused.body, refused.status)(scope, receive, send)
-            return
-        if origin is None or not allowed:
+        elif allowed and scope["method"] == "OPTIONS":
+            await _preflight(headers)(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
-        if scope["method"] == "OPTIONS":
-            preflight = answer({})
-            preflight.headers.update({"Access-Control-Allow-Methods": "GET, POST", "Access-Control-Allow-Headers": "*"})
-            await preflight(scope, receive, _with_origin(send, origin))
-            return
-        await self._app(scope, receive, _with_origin(send, origin))
 
     def _refusal(self, scope: Scope, headers: Headers, *, foreign: bool) -> Refusal | None:
         if foreign:
@@ -63,6 +60,14 @@ class Guard:
 
 def _is_foreign(origin: str | None, host: str) -> bool:
     return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+
+
+def _preflight(asked: Headers) -> Response:
+    """What an allowed page may send; "*" for the headers would leave Authorization out (Fetch standard, CORS protocol)."""
+    preflight = answer({})
+    wanted = asked.get("access-control-request-headers", "*")
+    preflight.headers.update({"Access-Control-Allow-Methods": "GET, POST", "Access-Control-Allow-Headers": wanted})
+    return preflight
 
 
 def _with_origin(send: Send, origin: str) -> Send:

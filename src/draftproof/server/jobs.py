@@ -15,7 +15,7 @@ from draftproof.engine.stop import Finish
 from draftproof.server.errors import Refusal
 from draftproof.server.prompts import Tokens
 from draftproof.server.served import Served
-from draftproof.server.settings import Settings
+from draftproof.server.settings import Settings, seed_of_choice
 from draftproof.server.text import TextStream
 
 _ENDLESS = 2**31 - 1
@@ -120,7 +120,7 @@ class Ticket:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.cancelled = False
         self.choices = [
-            Choice(i * settings.choices + j, prompt, replace(settings, seed=settings.seed + j), served)
+            Choice(i * settings.choices + j, prompt, replace(settings, seed=seed_of_choice(settings.seed, j)), served)
             for i, prompt in enumerate(prompts)
             for j in range(settings.choices)
         ]

@@ -1,7 +1,7 @@
 """Requests as they come over the wire, by llama-server's and OpenAI's names.
 
-Every field that is declared here is served or refused; what is not declared is kept and listed in the answer as ignored. null means
-the same as absent everywhere.
+Every field that is declared here is served or refused, or listed in the answer as ignored where it has no effect; so is what is not
+declared. null means the same as absent everywhere.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from draftproof.server.fields import Flag, Number, Text, TokenId, Whole, between
 MOST_STOPS = 64
 MOST_CHOICES = 128
 MOST_TOOLS = 128
+LARGEST_SEED = 2**64 - 1
 
 PromptPart = TokenId | Text
 Prompt = Text | list[PromptPart | list[PromptPart] | dict[str, Any]] | dict[str, Any]
@@ -49,11 +50,6 @@ class Body(BaseModel):
             refuse(error)
         check_only(read)
         return read
-
-    @property
-    def strangers(self) -> list[str]:
-        """The names that nobody knows, those with null left out."""
-        return [name for name, value in (self.model_extra or {}).items() if value is not None]
 
 
 class SpeculativeFields(Body):
@@ -101,7 +97,7 @@ class Sampled(Body):
     min_keep: Whole | None = None
     samplers: Text | list[Text] | None = None
     logit_bias: Bias | None = None
-    seed: Annotated[Whole, AfterValidator(between(-(2**63), 2**64 - 1))] | None = None
+    seed: Annotated[Whole, AfterValidator(between(-(2**63), LARGEST_SEED))] | None = None
     ignore_eos: Flag | None = None
     adaptive_target: Any = only(-1.0, -1, why="the adaptive sampler is not supported")
     backend_sampling: Any = only(False, why="samplers always run in the engine")
@@ -144,16 +140,6 @@ class Generate(Sampled):
     lora: Any = only([], why="adapters are not supported")
     n_indent: Any = only(0, why="lines of a least indent are not supported")
     t_max_predict_ms: Any = only(-1, 0, why="a limit of time is not supported; use n_predict")
-
-    @property
-    def unknown(self) -> list[str]:
-        """Names of the fields that nobody knows, those within objects with their path."""
-        names = set(self.strangers)
-        for owner in ("speculative", "stream_options", "messages"):
-            value = getattr(self, owner, None)
-            parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, Body)]
-            names |= {f"{owner}.{name}" for part in parts for name in part.strangers}
-        return sorted(names)
 
 
 class NativeCompletion(Generate):

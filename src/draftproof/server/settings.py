@@ -12,10 +12,12 @@ from draftproof.core.sampling import Sampling
 from draftproof.core.speculation import Speculation
 from draftproof.server.breakers import breakers_of
 from draftproof.server.errors import Refusal
-from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
+from draftproof.server.ignored import ignored_fields
+from draftproof.server.schema import LARGEST_SEED, ChatCompletion, Generate, NativeCompletion, OpenAICompletion
 from draftproof.server.served import BREAKERS, Served
-from draftproof.server.speculating import read_speculation, with_strictness, without_effect
+from draftproof.server.speculating import read_speculation, with_strictness
 from draftproof.server.structure import read_grammar
+from draftproof.server.synonyms import CHOICES, MAX_TOKENS, asked_alternatives, first_of
 from draftproof.server.tools.asked import Calling, read_calling
 from draftproof.server.tools.form import CallForm
 from draftproof.server.vocabulary import Vocabulary
@@ -34,7 +36,6 @@ LETTERS = {
 }
 """llama-server's letters for samplers."""
 MOST_ALTERNATIVES = 4096
-_CHAT_ALTERNATIVES = 20
 _PLAIN = (
     "temperature",
     "dynatemp_range",
@@ -97,9 +98,6 @@ class Settings:
 
 def read_settings(request: Generate, served: Served) -> Settings:
     """Every setting of a request. Raises Refusal for values that cannot be served."""
-    ignored = request.unknown
-    if request.model not in (None, "", served.name, served.path):
-        ignored = sorted([*ignored, "model"])
     named = request.dry_sequence_breakers
     breakers = served.defaults.breakers if named is None else tuple(named)
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
@@ -110,13 +108,13 @@ def read_settings(request: Generate, served: Served) -> Settings:
         raise Refusal(f"{error}.") from error
     grammar = read_grammar(request, served.defaults.grammar)
     served.constraint(grammar)  # refuses what cannot be had; to compile it may take long, and is done once
-    ignored = sorted([*ignored, *without_effect(request, speculation)])
+    limit = first_of(request, MAX_TOKENS)
     return Settings(
         sampling,
         asked=speculation,
         speculation=with_strictness(speculation, request, served, greedy=sampling.greedy),
         seed=_seed(request.seed, served),
-        max_tokens=_max_tokens(request, served),
+        max_tokens=served.defaults.max_tokens if limit is None else limit,
         stops=tuple(stops),
         breakers=breakers,
         grammar=grammar,
@@ -134,7 +132,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         return_progress=bool(request.return_progress),
         timings_per_token=bool(request.timings_per_token),
         response_fields=tuple((isinstance(request, NativeCompletion) and request.response_fields) or ()),
-        ignored=tuple(ignored),
+        ignored=ignored_fields(request, served, speculation),
     )
 
 
@@ -196,8 +194,18 @@ def read_bias(given: Any, vocabulary: Vocabulary) -> list[tuple[int, float]]:
         for token in tokens:
             if not 0 <= token < vocabulary.size:
                 raise ValueError(f"logit_bias names token {token}; ids are 0 to {vocabulary.size - 1}")
-            bias.append((token, -math.inf if value is False else float(value)))
+            bias.append((token, -math.inf if value is False else value))
     return bias
+
+
+def seed_of_choice(seed: int, choice: int) -> int:
+    """The seed of a request's choice 0, 1, and so on: the request's own and those that follow it.
+
+    Those that would mean a random one are stepped over, and the largest is followed by 0: asked for alone, each gives its choice
+    again. seed: none of RANDOM_SEEDS.
+    """
+    following = seed + choice + sum(seed < skipped <= seed + choice for skipped in RANDOM_SEEDS)
+    return following if following <= LARGEST_SEED else following - LARGEST_SEED - 1
 
 
 def _seed(asked: int | None, served: Served) -> int:
@@ -205,34 +213,17 @@ def _seed(asked: int | None, served: Served) -> int:
     return secrets.randbits(31) if seed in RANDOM_SEEDS else seed
 
 
-def _max_tokens(request: Generate, served: Served) -> int:
-    for asked in (request.n_predict, request.max_completion_tokens, request.max_tokens):
-        if asked is not None:
-            return asked
-    return served.defaults.max_tokens
-
-
 def _choices(request: Generate) -> int:
-    choices = request.n_cmpl or request.n or 1
+    choices = first_of(request, CHOICES) or 1
     if isinstance(request, OpenAICompletion) and request.best_of not in (None, choices):
         raise Refusal("Field 'best_of': none of the choices is left out; ask for n choices and take the best")
     return choices
 
 
 def _alternatives(request: Generate, vocab: int) -> int:
-    name, asked = _asked_alternatives(request)
+    if isinstance(request, ChatCompletion) and request.top_logprobs and not request.logprobs:
+        raise Refusal("top_logprobs requires logprobs to be set to true")
+    name, asked = asked_alternatives(request)
     if asked > MOST_ALTERNATIVES and vocab > MOST_ALTERNATIVES:
         raise Refusal(f"Field '{name}': at most {MOST_ALTERNATIVES} alternatives for each token, not {asked}")
     return asked
-
-
-def _asked_alternatives(request: Generate) -> tuple[str, int]:
-    """By which field, and how many: 0 for the token's own logprob alone, -1 for no logprobs."""
-    if isinstance(request, ChatCompletion):
-        if request.logprobs:
-            return "top_logprobs", _CHAT_ALTERNATIVES if request.top_logprobs is None else request.top_logprobs
-        if request.top_logprobs:
-            raise Refusal("top_logprobs requires logprobs to be set to true")
-    if isinstance(request, OpenAICompletion) and request.logprobs is not None and request.logprobs is not False:
-        return "logprobs", int(request.logprobs)
-    return "n_probs", request.n_probs or -1

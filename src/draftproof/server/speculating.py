@@ -11,6 +11,7 @@ from draftproof.core.speculation import OFF, DraftModel, NgramLookup, NgramMod, 
 from draftproof.engine.draft import kind
 from draftproof.engine.speculate import Plan
 from draftproof.engine.verify import RULES
+from draftproof.server.errors import Refusal
 from draftproof.server.served import Served
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ _SECTIONS = {
 
 
 def read_speculation(request: Generate, served: Served) -> Speculation:
-    """What a request asks for: the server's own setting, changed by what the request names. Raises UsageError, ValueError."""
+    """What a request asks for: the server's own setting, changed by what the request names.
+
+    Raises UsageError (a Refusal too), ValueError.
+    """
     default = served.defaults.speculation
     asked = _asked(request)
     names: dict[str, Any] = {name: asked[name] for name in ("rule", "adaptive", "strict", "n_max") if name in asked}
@@ -66,13 +70,17 @@ def without_effect(request: Generate, speculation: Speculation) -> list[str]:
 
 
 def _asked(request: Generate) -> dict[str, Any]:
-    """The fields that are set, by their short names; flat ones win over those of the object."""
+    """The fields that are set, by their short names. Raises Refusal where one is set twice, to different values."""
     asked: dict[str, Any] = {}
     for name in (*_FIELDS, "types", "type"):
-        flat = getattr(request, f"speculative_{name}")
-        value = getattr(request.speculative, name, None) if flat is None else flat
-        if value is not None:
-            asked["types" if name == "type" else name] = value
+        short = "types" if name == "type" else name
+        for value in (getattr(request, f"speculative_{name}"), getattr(request.speculative, name, None)):
+            if value is None:
+                continue
+            if asked.setdefault(short, value) != value:
+                raise Refusal(
+                    f"Field 'speculative.{name}': {value!r} here and {asked[short]!r} elsewhere in the request"
+                )
     return asked
 
 

@@ -26,7 +26,7 @@ async def read_json(request: Request, limit_bytes: int) -> Any:
     """The body, whatever its content type says. Raises Refusal for one that is too large or no JSON."""
     body = await read_body(request.scope, request.receive, limit_bytes)
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        return json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise Refusal(f"The body is not valid UTF-8 (byte {error.start}).") from error
     except RecursionError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,6 +28,7 @@ async def _settings(asked: Generate, state: State) -> Settings:
 
 def _chat_settings(asked: ChatCompletion, state: State) -> Settings:
     settings = read_settings(asked, state.served)
+    settings = replace(settings, ignored=tuple(sorted([*settings.ignored, *state.template.unread(asked)])))
     return with_tools(settings, asked, state.template.calls if asked.tools else None, state.served)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from draftproof.server.ignored import unknown
 from draftproof.server.openapi import Routes
-from draftproof.server.schema import ApplyTemplate, Detokenize, Tokenize
+from draftproof.server.schema import ApplyTemplate, Body, Detokenize, Tokenize
 from draftproof.server.state import body_of, state_of
 from draftproof.server.vocabulary import Vocabulary
 from draftproof.server.wire import answer
@@ -22,11 +23,16 @@ async def tokenize(request: Request) -> Response:
     asked = Tokenize.read(await body_of(request))
     served = state_of(request).served
     tokens = _tokens(asked, served.vocabulary)
+    told: dict[str, Any] = {"tokens": tokens, **_ignored(asked)}
     if asked.with_pieces:
-        return answer({"tokens": [{"id": t, "piece": _piece(t, served.vocabulary)} for t in tokens]})
-    if asked.prompt is not None:
-        return answer({"tokens": tokens, "count": len(tokens), "max_model_len": served.context})
-    return answer({"tokens": tokens})
+        told["tokens"] = [{"id": t, "piece": _piece(t, served.vocabulary)} for t in tokens]
+    elif asked.prompt is not None:
+        told |= {"count": len(tokens), "max_model_len": served.context}
+    return answer(told)
+
+
+def _ignored(asked: Body) -> dict[str, list[str]]:
+    return {"ignored": sorted(unknown(asked))}
 
 
 def _tokens(asked: Tokenize, vocabulary: Vocabulary) -> list[int]:
@@ -58,7 +64,7 @@ async def detokenize(request: Request) -> Response:
     asked = Detokenize.read(await body_of(request))
     raw = state_of(request).served.vocabulary.detokenize(asked.tokens or [])
     text = raw.decode("utf-8", "replace")
-    return answer({"content": text, "prompt": text})
+    return answer({"content": text, "prompt": text, **_ignored(asked)})
 
 
 @ROUTES.get("/tokenizer_info")
@@ -76,4 +82,5 @@ async def tokenizer_info(request: Request) -> Response:
 async def apply_template(request: Request) -> Response:
     """The text that a conversation becomes."""
     asked = ApplyTemplate.read(await body_of(request))
-    return answer({"prompt": state_of(request).template.of(asked)})
+    template = state_of(request).template
+    return answer({"prompt": template.of(asked), "ignored": sorted([*unknown(asked), *template.unread(asked)])})
