@@ -39,15 +39,6 @@ _KEEP_THE_BEST = {"top_n_sigma", "top_k", "top_p", "min_p", "xtc", "temperature"
 _REPETITIONS = {"penalties": penalise, "dry": dry}
 
 
-def _biased(logits: NDArray[np.floating], sampling: Sampling) -> NDArray[np.floating]:
-    if not sampling.logit_bias:
-        return logits
-    out = logits.astype(np.float64)
-    for token, bias in sampling.logit_bias:
-        out[token] += bias
-    return out
-
-
 _COLDEST = 2.0**-126
 """The smallest normal float32."""
 
@@ -85,6 +76,8 @@ class Chain:
         first = next((i for i, name in enumerate(active) if name not in _REPETITIONS), len(active))
         self._first, self._rest = active[:first], active[first:]
         self._one_hot = sampling.greedy and _KEEP_THE_BEST.issuperset(self._rest)
+        self._moved = np.array([token for token, _ in sampling.logit_bias], dtype=np.int64)
+        self._by = np.array([bias for _, bias in sampling.logit_bias])
         self._banned = frozenset(token for token, bias in sampling.logit_bias if bias == -math.inf)
         only_bans = all(token in self._banned for token, _ in sampling.logit_bias)
         self._enough = 0
@@ -132,7 +125,10 @@ class Chain:
 
     def _all(self, logits: NDArray[np.floating], context: Sequence[int]) -> Candidates:
         """The whole row after the bias and the samplers that move logits before any is left out."""
-        x = _biased(logits, self.sampling)
+        x = logits
+        if len(self._moved):
+            x = logits.astype(np.float64)
+            np.add.at(x, self._moved, self._by)
         if not self.sampling.mirostat:
             for name in self._first:
                 x = _REPETITIONS[name](x, context, self.sampling)

@@ -20,6 +20,7 @@ ALIASES = {
 ANY = 3.4028234663852886e38
 """The largest float32: samplers reckon in float32 in llama.cpp, and what is made of such numbers here stays within float64."""
 _WHOLE = 2**31 - 1
+_MOST_SAMPLERS = 64
 
 _RANGES: dict[str, tuple[float, float]] = {
     "temperature": (-ANY, ANY),
@@ -100,6 +101,8 @@ class Sampling:
         unknown = sorted(set(names) - set(SAMPLERS))
         if unknown:
             raise ValueError(f"unknown sampler {', '.join(unknown)}; known are {', '.join(SAMPLERS)}")
+        if len(names) > _MOST_SAMPLERS:
+            raise ValueError(f"{len(names)} samplers: at most {_MOST_SAMPLERS}")
         object.__setattr__(self, "samplers", names)
 
     @property

@@ -45,15 +45,20 @@ class Guide:
         if self._mask is None:
             bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
             if self._matcher.is_error():
-                raise ValueError(f"no token of this model fits the grammar here ({self._matcher.stop_reason()})")
+                raise self._broken("no token of this model fits the grammar here")
             self._mask = np.unpackbits(bits, count=self._vocab, bitorder="little").view(np.bool_)
         return self._mask[ids]
 
     def advance(self, token: int) -> None:
-        """Raises ValueError for a token that is not allowed."""
+        """Raises ValueError for a token that is not allowed, and where the grammar is too complex."""
         self._mask = None
         if not self._matcher.consume_token(token):
-            raise ValueError(f"the grammar does not allow token {token} here")
+            raise self._broken(f"the grammar does not allow token {token} here")
+
+    def _broken(self, what: str) -> ValueError:
+        """What is wrong, with llguidance's own reason if it has one."""
+        why = _sentence(self._matcher.get_error()) if self._matcher.is_error() else ""
+        return ValueError(f"{what} ({why})" if why else what)
 
 
 class Guides:

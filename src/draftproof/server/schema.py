@@ -16,6 +16,7 @@ from draftproof.server.fields import Flag, Number, Text, TokenId, Whole, between
 
 MOST_STOPS = 64
 MOST_CHOICES = 128
+MOST_BREAKERS = 64
 MOST_TOOLS = 128
 LARGEST_SEED = 2**64 - 1
 
@@ -90,7 +91,7 @@ class Sampled(Body):
     dry_base: Number | None = None
     dry_allowed_length: Whole | None = None
     dry_penalty_last_n: Whole | None = None
-    dry_sequence_breakers: list[Text] | None = None
+    dry_sequence_breakers: Annotated[list[Text], Field(max_length=MOST_BREAKERS)] | None = None
     mirostat: Whole | None = None
     mirostat_tau: Number | None = None
     mirostat_eta: Number | None = None

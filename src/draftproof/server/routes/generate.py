@@ -13,23 +13,30 @@ from draftproof.server.jobs import Ticket
 from draftproof.server.native import NativeForm
 from draftproof.server.openai import OpenAIForm
 from draftproof.server.openapi import Routes
-from draftproof.server.prompts import check_prompt, read_prompts
-from draftproof.server.schema import ChatCompletion, Generate, NativeCompletion, OpenAICompletion
+from draftproof.server.prompts import Tokens, check_prompt, read_prompts
+from draftproof.server.schema import ChatCompletion, NativeCompletion, OpenAICompletion
 from draftproof.server.settings import Settings, read_settings, with_tools
 from draftproof.server.state import State, body_of, state_of
 
 ROUTES = Routes("text")
 
 
-async def _settings(asked: Generate, state: State) -> Settings:
-    # in a thread: what a drafting request is the first to need is measured, and other clients go on meanwhile
-    return await asyncio.to_thread(read_settings, asked, state.served)
+# In a thread is read what may take long: prompts of megabytes, grammars, and what a drafting request is the first to need
+# measured. Other clients go on meanwhile.
 
 
-def _chat_settings(asked: ChatCompletion, state: State) -> Settings:
+def _read_completion(asked: NativeCompletion | OpenAICompletion, state: State) -> tuple[list[Tokens], Settings]:
     settings = read_settings(asked, state.served)
-    settings = replace(settings, ignored=tuple(sorted([*settings.ignored, *state.template.unread(asked)])))
-    return with_tools(settings, asked, state.template.calls if asked.tools else None, state.served)
+    return read_prompts(asked.prompt, state.served), settings
+
+
+def _read_chat(asked: ChatCompletion, state: State) -> tuple[list[Tokens], Settings]:
+    served, template = state.served, state.template
+    settings = read_settings(asked, served)
+    settings = replace(settings, ignored=tuple(sorted([*settings.ignored, *template.unread(asked)])))
+    settings = with_tools(settings, asked, template.calls if asked.tools else None, served)
+    tokens = served.vocabulary.tokenize(template.of(asked), add_special=True, parse_special=True)
+    return [check_prompt(tuple(tokens), served)], settings
 
 
 @ROUTES.post("/completion", NativeCompletion)
@@ -38,8 +45,7 @@ async def completion(request: Request) -> Response:
     """llama-server's own route."""
     state = state_of(request)
     asked = NativeCompletion.read(await body_of(request))
-    settings = await _settings(asked, state)
-    prompts = read_prompts(asked.prompt, state.served)
+    prompts, settings = await asyncio.to_thread(_read_completion, asked, state)
     ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, NativeForm(state.served))
 
@@ -49,8 +55,7 @@ async def openai_completion(request: Request) -> Response:
     """OpenAI's route for text that is carried on."""
     state = state_of(request)
     asked = OpenAICompletion.read(await body_of(request))
-    settings = await _settings(asked, state)
-    prompts = read_prompts(asked.prompt, state.served)
+    prompts, settings = await asyncio.to_thread(_read_completion, asked, state)
     ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=False))
 
@@ -61,9 +66,6 @@ async def chat_completion(request: Request) -> Response:
     """OpenAI's route for conversations."""
     state = state_of(request)
     asked = ChatCompletion.read(await body_of(request))
-    settings = await asyncio.to_thread(_chat_settings, asked, state)
-    text = state.template.of(asked)
-    tokens = state.served.vocabulary.tokenize(text, add_special=True, parse_special=True)
-    prompt = check_prompt(tuple(tokens), state.served)
-    ticket = Ticket([prompt], settings, state.served)
+    prompts, settings = await asyncio.to_thread(_read_chat, asked, state)
+    ticket = Ticket(prompts, settings, state.served)
     return await respond(request, state.worker, ticket, OpenAIForm(state.served, chat=True))

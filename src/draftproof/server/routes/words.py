@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -22,7 +23,7 @@ async def tokenize(request: Request) -> Response:
     """Token ids of a text."""
     asked = Tokenize.read(await body_of(request))
     served = state_of(request).served
-    tokens = _tokens(asked, served.vocabulary)
+    tokens = await asyncio.to_thread(_tokens, asked, served.vocabulary)
     told: dict[str, Any] = {"tokens": tokens, **_ignored(asked)}
     if asked.with_pieces:
         told["tokens"] = [{"id": t, "piece": _piece(t, served.vocabulary)} for t in tokens]
@@ -83,4 +84,5 @@ async def apply_template(request: Request) -> Response:
     """The text that a conversation becomes."""
     asked = ApplyTemplate.read(await body_of(request))
     template = state_of(request).template
-    return answer({"prompt": template.of(asked), "ignored": sorted([*unknown(asked), *template.unread(asked)])})
+    text = await asyncio.to_thread(template.of, asked)
+    return answer({"prompt": text, "ignored": sorted([*unknown(asked), *template.unread(asked)])})
