@@ -16,8 +16,10 @@ from draftproof.core.speculation import DraftModel, NgramLookup, Speculation
 from draftproof.engine.backend import ContextFull, Feed, Rows
 from draftproof.engine.backends.law import LawBackend
 from draftproof.engine.draft.ngram_pool import NgramPool
+from draftproof.engine.draft.pace import Costs
 from draftproof.engine.emit import Emitted
 from draftproof.engine.generate import Job, generate
+from draftproof.engine.passes import RowCosts
 from draftproof.engine.slot import Models, Order, Run
 from draftproof.engine.slots import Slots
 from draftproof.engine.stop import Finish
@@ -49,8 +51,13 @@ class Model(LawBackend):
         return super().extend(feeds)
 
 
-def models(**options: Any) -> Models:
-    return Models(Model(table(1), **options), Model(table(1, noise=2), **options), NgramPool())
+FREE = Costs()
+DEAR = Costs(RowCosts((1.0, 1.3, 1.6, 1.9, 2.2, 2.5)), draft=0.1, together=range(1, 5))
+"""A row more costs a third, in company too, where up to four rows are read together."""
+
+
+def models(costs: Costs = FREE, **options: Any) -> Models:
+    return Models(Model(table(1), **options), Model(table(1, noise=2), **options), NgramPool(), lambda: costs)
 
 
 def order(
@@ -107,12 +114,12 @@ ORDERS = st.lists(
 
 
 @settings(deadline=None, max_examples=60)
-@given(ORDERS, st.integers(1, 4), st.booleans(), st.sampled_from([1, 20, 512]))
+@given(ORDERS, st.integers(1, 4), st.booleans(), st.sampled_from([1, 20, 512]), st.sampled_from([FREE, DEAR]))
 def test_company_order_and_kept_prompts_change_no_answer(
-    orders: list[Order], count: int, rolls_back: bool, batch: int
+    orders: list[Order], count: int, rolls_back: bool, batch: int, costs: Costs
 ) -> None:
-    together = finish(Slots(models(can_truncate=rolls_back), count, batch=batch), *orders)
-    one_by_one = [finish(Slots(models(), 1), one)[0] for one in orders]
+    together = finish(Slots(models(costs, can_truncate=rolls_back), count, batch=batch), *orders)
+    one_by_one = [finish(Slots(models(costs), 1), one)[0] for one in orders]
     assert together == one_by_one
 
 
@@ -134,6 +141,13 @@ def test_cancelled_and_failing_neighbours_change_no_answer(
             if run.generation.finish and not run.error:
                 made = run.generation.context[len(run.order.job.prompt) :]
                 assert [made] == finish(Slots(models(can_truncate=rolls_back), 1), run.order)
+
+
+def test_company_does_not_decide_which_of_two_drafters_drafts() -> None:
+    asked = [order((1, 2, 3, 1, 2), 40, seed, BOTH, reuse=False) for seed in range(4)]
+    quiet = [order(seed=seed, tokens=40, speculation=Speculation()) for seed in range(3)]
+    for one in asked:
+        assert finish(Slots(models(DEAR), 4), one, *quiet)[0] == finish(Slots(models(DEAR), 1), one)[0]
 
 
 @pytest.mark.parametrize("speculation", [DRAFT, BOTH])

@@ -216,6 +216,10 @@ def test_a_vocabulary_that_is_banned_whole_is_an_error_of_the_request(one_slot: 
     assert one_slot.ask(prompt=PROMPT, n_predict=3)["tokens_predicted"] == 3
 
 
+def test_a_request_for_too_many_answers_is_refused(plain: Client) -> None:
+    assert "1152 answers" in plain.refused(prompt=["a"] * 9, n=128)
+
+
 def test_a_mark_of_byte_order_is_passed_over(plain: Client) -> None:
     assert plain.post("/completion", content=b'\xef\xbb\xbf{"prompt": "b", "n_predict": 1}').status_code == 200
 

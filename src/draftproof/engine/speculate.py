@@ -118,13 +118,15 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         drafters = [Exact(d, fits) for d in drafters]
     if asked.adaptive:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
-        # what is drawn from a draft model depends on the draft's length, and a seed must give it in any company
+        # What is drawn from a draft model depends on the draft's length, and on whether another drafter came before it: a seed
+        # must give it in any company.
+        drawn = rule.draws_drafts and not all(k.looks_up for k in usable)
         paced = [
             Paced(
                 drafter,
                 policy,
                 rehearses=k.looks_up and not k.shared,
-                company=setup.company if k.looks_up or not rule.draws_drafts else alone,
+                company=alone if drawn else setup.company,
             )
             for drafter, policy, k in zip(drafters, policies, usable, strict=True)
         ]

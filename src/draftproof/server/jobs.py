@@ -18,6 +18,7 @@ from draftproof.server.served import Served
 from draftproof.server.settings import Settings, seed_of_choice
 from draftproof.server.text import TextStream
 
+MOST_ANSWERS = 1024
 _ENDLESS = 2**31 - 1
 _numbers = itertools.count()
 
@@ -114,6 +115,9 @@ class Ticket:
     """A request. `events` belongs to the event loop in which the ticket was made; without streaming only ends and errors come."""
 
     def __init__(self, prompts: Sequence[Tokens], settings: Settings, served: Served) -> None:
+        """Raises Refusal for too many answers: while they wait, nobody else gets in."""
+        if len(prompts) * settings.choices > MOST_ANSWERS:
+            raise Refusal(f"{len(prompts) * settings.choices} answers in one request: at most {MOST_ANSWERS}.")
         self.number = next(_numbers)
         self.settings = settings
         self.loop = asyncio.get_running_loop()
