@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from draftproof.engine.backend import Backend, Feed, Rows
+from draftproof.engine.libllama.errors import Closed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,6 +121,8 @@ def read_each(backend: Backend, feeds: Sequence[Feed]) -> Iterator[Rows | Except
             yield error
             return
         for feed in feeds:
-            yield from read_each(backend, [feed])
+            for rows in read_each(backend, [feed]):
+                # a memory that cannot be rolled back did not outlive the pass that failed
+                yield error if isinstance(rows, Closed) else rows
         return
     yield from found

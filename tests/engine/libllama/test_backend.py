@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 from unittest.mock import patch
 
 import numpy as np
@@ -17,10 +18,12 @@ from draftproof.engine.backend import Backend, CannotTruncate, ContextFull, Feed
 from draftproof.engine.backends.llama import LlamaBackend, LlamaOptions
 from draftproof.engine.draft.model import ModelDrafter
 from draftproof.engine.generate import Job, generate
-from draftproof.engine.libllama import Context
+from draftproof.engine.libllama import Context, Row
 from draftproof.engine.libllama.errors import Closed, DecodeFailed, ModelRejected
 from draftproof.engine.libllama.openmp import aside
 from draftproof.engine.libllama.rows import RowTest
+from draftproof.engine.slot import Models, Order, Run
+from draftproof.engine.slots import Slots
 from draftproof.engine.verify import greedy
 
 pytestmark = pytest.mark.real
@@ -299,6 +302,45 @@ def test_a_call_that_fails_half_way_leaves_every_sequence_as_it_was(
         else:
             with pytest.raises(Closed):
                 sequences[0].extend([1])
+
+
+def test_who_is_closed_twice_takes_nothing_from_who_came_after(target: LlamaBackend) -> None:
+    first = target.sequence()
+    first.close()
+    second = target.sequence()
+    assert second.number == first.number
+    second.extend(PROMPT, 1)
+    first.close()
+    assert target.memory.length(second.number) == second.length == len(PROMPT)
+    second.extend([1], 1)
+
+
+def test_after_a_failed_call_every_slot_of_a_recurrent_model_has_a_memory_of_its_own(recurrent: LlamaBackend) -> None:
+    slots = Slots(Models(recurrent), 2)
+    orders = [Order(Job(tuple(PROMPT), 20, Sampling(), 5), slot=slot, reuse=False) for slot in (0, 1)]
+
+    decode = Context.decode
+
+    def half_way(context: Context, rows: list[Row]) -> NoReturn:
+        decode(context, rows)
+        raise DecodeFailed(-3, "as if")
+
+    def answers() -> list[Run]:
+        runs = [slots.start(order) for order in orders]
+        while slots.runs:
+            slots.step()
+        return runs
+
+    right = [run.generation.context for run in answers()]
+    for steps in (3, 4):  # the slots are read in turn
+        failing = [slots.start(order) for order in orders]
+        for _ in range(steps):
+            slots.step()
+        with patch.object(Context, "decode", half_way):
+            slots.step()
+        assert [type(run.error) for run in failing] == [DecodeFailed, DecodeFailed]
+        assert {id(slot.memory) for slot in slots.slots} == {id(sequence) for sequence in recurrent.sequences}
+        assert [run.generation.context for run in answers()] == right
 
 
 @pytest.mark.parametrize(("name", "draft_name"), [("target.gguf", "draft.gguf"), ("mtarget.gguf", "mdraft.gguf")])

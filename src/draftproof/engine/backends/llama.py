@@ -169,10 +169,13 @@ class LlamaBackend:
         """Those that are open, by number."""
         return tuple(self._open[number] for number in sorted(self._open))
 
-    def release(self, number: int) -> None:
-        """A sequence was closed: its memory is emptied, and its number free."""
-        if self._open.pop(number, None) is not None and not self.memory.is_closed:
-            self.memory.remove(number, 0)
+    def release(self, sequence: LlamaSequence) -> None:
+        """It was closed: its memory is emptied, and its number free. Nothing happens to another one that has the number by now."""
+        if self._open.get(sequence.number) is not sequence:
+            return
+        del self._open[sequence.number]
+        if not self.memory.is_closed:
+            self.memory.remove(sequence.number, 0)
 
     def extend(self, feeds: abc.Sequence[Feed]) -> list[Rows]:
         """One `LlamaSequence.extend` for each feed.
@@ -333,4 +336,4 @@ class LlamaSequence:
             self.close()
 
     def close(self) -> None:
-        self._backend.release(self.number)
+        self._backend.release(self)
