@@ -150,6 +150,13 @@ def test_a_drafter_that_drafted_nothing_says_why(asked: dict[str, Any], reason: 
     assert reason in plan.why_nothing(20)
 
 
+def test_to_be_rehearsed_is_not_to_be_asked() -> None:
+    """Or an answer that is too short for a draft that pays would say that there was nothing to look up."""
+    plan = make_plan(setup(types=("ngram-simple",)), DEAR)
+    assert run_alone(plan.drafter.propose([1, 2, 3, 4, 5] * 30, 2, RngCoin(1))).tokens == ()
+    assert plan.why_nothing(20) == "no draft of at most 2 tokens pays here"
+
+
 def test_who_was_never_asked_knows_no_reason_but_shortness() -> None:
     plan = make_plan(setup(types=("ngram-simple",)), DEAR)
     assert plan.why_nothing(20) == ""

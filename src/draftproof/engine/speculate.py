@@ -111,11 +111,12 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))
     setup = replace(setup, drawn=rule.draws_drafts)
     cost = [k.cost(costs or Costs()) for k in usable]
-    noting = [Asked(k.open(setup), looks_up=k.looks_up) for k in usable]
+    opened: list[Drafter] = [k.open(setup) for k in usable]
+    noting = [Asked(drafter, looks_up=k.looks_up) for drafter, k in zip(opened, usable, strict=True)]
     drafters: list[Drafter] = list(noting)
     paced: list[Paced] = []
     if asked.strict:
-        drafters = [Exact(d, fits) for d in drafters]
+        opened, drafters = [Exact(d, fits) for d in opened], [Exact(d, fits) for d in drafters]
     if asked.adaptive:
         policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
         # What is drawn from a draft model depends on the draft's length, and on whether another drafter came before it: a seed
@@ -125,10 +126,10 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
             Paced(
                 drafter,
                 policy,
-                rehearses=k.looks_up and not k.shared,
+                rehearses=unnoted if k.looks_up and not k.shared else None,
                 company=alone if drawn else setup.company,
             )
-            for drafter, policy, k in zip(drafters, policies, usable, strict=True)
+            for drafter, unnoted, policy, k in zip(drafters, opened, policies, usable, strict=True)
         ]
         drafters = list(paced)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)

@@ -194,12 +194,12 @@ class Worker:
         self._receive_all()
         for ticket, waiting in self._parties:
             mail += [(ticket, Event(choice, done=True, error=error)) for choice in waiting]
+        _send(mail)  # first, for whatever is broken may break what follows too
         for run in list(self._running):
             self.slots.cancel(run)
             self._forget(run)
         self._parties.clear()
         self.waiting = 0
-        _send(mail)
         self.slots.close()
 
     def _receive_all(self) -> None:

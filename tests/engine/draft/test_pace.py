@@ -134,7 +134,7 @@ def test_what_the_prompt_repeated_of_itself_makes_the_first_draft_long() -> None
 
     def first(context: list[int]) -> int:
         drafter = NgramSimple(NgramLookup(size_n=3, size_m=48))
-        paced = Paced(drafter, LengthPolicy(LONG, 48, lambda n: n < 8 or n in {15, 31, 48}), rehearses=True)
+        paced = Paced(drafter, LengthPolicy(LONG, 48, lambda n: n < 8 or n in {15, 31, 48}), rehearses=drafter)
         return len(run_alone(paced.propose(context, 48, RngCoin(1))).tokens)
 
     assert first(said[:96]) == 15
@@ -241,8 +241,8 @@ def test_a_paced_drafter_is_asked_for_as_much_as_pays() -> None:
 
 
 def test_a_drafter_whose_drafts_cannot_pay_is_not_even_rehearsed() -> None:
-    """Or an answer would say that there was nothing to look up."""
-    asked = Asked(NgramSimple(NgramLookup(size_n=3, size_m=48)), looks_up=True)
-    paced = Paced(asked, LengthPolicy(STEEP, 6, lambda n: n < 5), rehearses=True)
+    repeats = NgramSimple(NgramLookup(size_n=3, size_m=48))
+    asked, rehearsed = Asked(repeats, looks_up=True), Asked(repeats, looks_up=True)
+    paced = Paced(asked, LengthPolicy(STEEP, 6, lambda n: n < 5), rehearses=rehearsed)
     assert run_alone(paced.propose([1, 2, 3, 4, 5, 6, 7] * 20, 6, RngCoin(1))).tokens == ()
-    assert (asked.was_asked, paced.longest_refused) == (False, 6)
+    assert (asked.was_asked, rehearsed.was_asked, paced.longest_refused) == (False, False, 6)

@@ -192,13 +192,19 @@ def alone() -> int:
 
 
 class Paced:
-    """A drafter whose drafts are as long as its policy says. `rehearses`: drafts are looked up in the answer's own context.
+    """A drafter whose drafts are as long as its policy says.
 
-    company: how many answers are being made, this one among them.
+    rehearses: the same drafter, where it looks drafts up in the answer's own context; it is asked before the first draft what it
+    would have drafted, which is not to be noted. company: how many answers are being made, this one among them.
     """
 
     def __init__(
-        self, drafter: Drafter, policy: LengthPolicy, *, rehearses: bool = False, company: Callable[[], int] = alone
+        self,
+        drafter: Drafter,
+        policy: LengthPolicy,
+        *,
+        rehearses: Drafter | None = None,
+        company: Callable[[], int] = alone,
     ) -> None:
         self.name = drafter.name
         self._drafter = drafter
@@ -212,9 +218,9 @@ class Paced:
         """The most tokens that it was asked for when it rested."""
 
     def propose(self, context: Sequence[int], k: int, coin: Coin) -> Proposal:
-        if self._rehearses:
-            self._policy.rehearse(self._drafter, context, coin)
-            self._rehearses = False
+        if self._rehearses is not None:
+            self._policy.rehearse(self._rehearses, context, coin)
+            self._rehearses = None
         # the prompt is not counted: a slot may hold it
         self._known = self._known or len(context)
         self._behind = len(context) - self._known
