@@ -77,7 +77,7 @@ class Chain:
         self._first, self._rest = active[:first], active[first:]
         self._one_hot = sampling.greedy and _KEEP_THE_BEST.issuperset(self._rest)
         self._moved = np.array([token for token, _ in sampling.logit_bias], dtype=np.int64)
-        self._by = np.array([bias for _, bias in sampling.logit_bias])
+        self._by = np.array([bias for _, bias in sampling.logit_bias], dtype=np.float64)
         self._banned = frozenset(token for token, bias in sampling.logit_bias if bias == -math.inf)
         only_bans = all(token in self._banned for token, _ in sampling.logit_bias)
         self._enough = 0
