@@ -191,10 +191,11 @@ def test_progress_and_timings_come_along_when_asked_for(plain: Client) -> None:
 
 
 def test_settings_are_told_as_llama_server_takes_them(plain: Client) -> None:
-    told = plain.ask(prompt=PROMPT, n_predict=1, n_probs=20, dry_base=0.5)
+    told = plain.ask(prompt=PROMPT, n_predict=1, n_probs=20, dry_base=0.5, logit_bias=[[1, 2], [2, False]])
     assert len(told["completion_probabilities"][0]["top_logprobs"]) == 8
     settings = told["generation_settings"]
     assert (settings["n_probs"], settings["dry_base"]) == (20, 1.75)
+    assert str(settings["logit_bias"]) == "[{'token': 1, 'bias': 2.0}, {'token': 2, 'bias': None}]"
 
 
 def test_an_empty_schema_is_not_swallowed(plain: Client) -> None:

@@ -67,7 +67,7 @@ def _private(settings: Settings) -> dict[str, Any]:
         "dry_sequence_breakers": list(settings.breakers),
         "stop": list(settings.stops),
         "logit_bias": [
-            {"token": token, "bias": bias if math.isfinite(bias) else None}
+            {"token": token, "bias": float(bias) if math.isfinite(bias) else None}
             for token, bias in settings.sampling.logit_bias
         ],
         "grammar": settings.grammar,
