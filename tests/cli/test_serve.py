@@ -145,9 +145,15 @@ def test_command_lines_of_llama_server_are_taken(tmp_path: Path) -> None:
         assert (found["ignore_eos"], found["seed"], found["mirostat_tau"]) == (True, 7, 3.0)
         assert answers[0].json()["content"] == answers[1].json()["content"]
         messages = {"messages": [{"role": "user", "content": "a"}]}
-        assert httpx2.post(f"{url}/apply-template", json=messages, headers=keys[0]).json()["prompt"] == "abc"
+        assert httpx2.post(f"{url}/apply-template", json=messages, headers=keys[0]).json() == {
+            "prompt": "abc",
+            "ignored": [],
+        }
         told = messages | {"chat_template_kwargs": {"more": "d"}}
-        assert httpx2.post(f"{url}/apply-template", json=told, headers=keys[0]).json()["prompt"] == "ad"
+        assert httpx2.post(f"{url}/apply-template", json=told, headers=keys[0]).json() == {
+            "prompt": "ad",
+            "ignored": [],
+        }
         props = httpx2.get(f"{url}/props", headers=keys[0]).json()
         assert props["default_generation_settings"]["params"]["seed"] == 7
         process.terminate()

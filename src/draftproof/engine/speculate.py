@@ -110,28 +110,25 @@ def make_plan(setup: Setup, costs: Costs | None = None) -> Plan:
         plain = rule if not rule.refuses(sampling) else rule_of("rejection")
         return Plan(asked, (), plain, NoDrafter(), 0, "; ".join(reasons))
     setup = replace(setup, drawn=rule.draws_drafts)
-    cost = [k.cost(costs or Costs()) for k in usable]
-    opened: list[Drafter] = [k.open(setup) for k in usable]
-    noting = [Asked(drafter, looks_up=k.looks_up) for drafter, k in zip(opened, usable, strict=True)]
-    drafters: list[Drafter] = list(noting)
+    # What is drawn from a draft model depends on the draft's length, and on whether another drafter came before it: a seed
+    # must give it in any company.
+    company = alone if rule.draws_drafts and not all(k.looks_up for k in usable) else setup.company
+    prices = costs or Costs()
+    noting: list[Asked] = []
     paced: list[Paced] = []
-    if asked.strict:
-        opened, drafters = [Exact(d, fits) for d in opened], [Exact(d, fits) for d in drafters]
-    if asked.adaptive:
-        policies = [LengthPolicy(replace(costs or Costs(), draft=c), n_max, lambda n: fits(n) == n) for c in cost]
-        # What is drawn from a draft model depends on the draft's length, and on whether another drafter came before it: a seed
-        # must give it in any company.
-        drawn = rule.draws_drafts and not all(k.looks_up for k in usable)
-        paced = [
-            Paced(
-                drafter,
-                policy,
-                rehearses=unnoted if k.looks_up and not k.shared else None,
-                company=alone if drawn else setup.company,
-            )
-            for drafter, unnoted, policy, k in zip(drafters, opened, policies, usable, strict=True)
-        ]
-        drafters = list(paced)
+    drafters: list[Drafter] = []
+    for k in usable:
+        unnoted = k.open(setup)
+        noting.append(Asked(unnoted, looks_up=k.looks_up))
+        drafter: Drafter = noting[-1]
+        if asked.strict:
+            unnoted, drafter = Exact(unnoted, fits), Exact(drafter, fits)
+        if asked.adaptive:
+            policy = LengthPolicy(replace(prices, draft=k.cost(prices)), n_max, lambda n: fits(n) == n)
+            rehearses = unnoted if k.looks_up and not k.shared else None
+            paced.append(Paced(drafter, policy, rehearses=rehearses, company=company))
+            drafter = paced[-1]
+        drafters.append(drafter)
     drafter = drafters[0] if len(drafters) == 1 else FirstOf(drafters)
     names = tuple(k.name for k in usable)
     return Plan(asked, names, rule, drafter, n_max, "; ".join(reasons), tuple(noting), tuple(paced))

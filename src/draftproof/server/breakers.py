@@ -16,7 +16,7 @@ _MOST_TOKENS = 20
 def breakers_of(texts: tuple[str, ...], vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
     """Every way in which one of the texts can lie in tokens: within one, or from the end of one into those after it."""
     found: dict[tuple[int, ...], None] = {}
-    pieces = _Pieces.of(vocabulary)
+    pieces = _pieces(vocabulary)
     for text in texts:
         wanted = text.encode("utf-8", "replace")[:_MOST_BYTES]
         if wanted:
@@ -35,11 +35,6 @@ class _Pieces:
             if piece:
                 self._by_end[piece[-1]].append(token)
 
-    @staticmethod
-    @lru_cache(maxsize=2)
-    def of(vocabulary: Vocabulary) -> _Pieces:
-        return _Pieces(vocabulary)
-
     def sequences(self, wanted: bytes) -> Iterator[tuple[int, ...]]:
         whole = {token for token, piece in enumerate(self._all) if wanted in piece}
         yield from ((token,) for token in whole)
@@ -49,3 +44,6 @@ class _Pieces:
             if ending:
                 tail = self._vocabulary.tokenize(wanted[n:].decode("utf-8", "replace"), add_special=False)
                 yield from ((token, *tail[:_MOST_TOKENS]) for token in ending)
+
+
+_pieces = lru_cache(maxsize=2)(_Pieces)

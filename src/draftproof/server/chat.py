@@ -61,13 +61,13 @@ class ChatTemplate:
     def unread(self, asked: Conversation) -> list[str]:
         """Names of the fields of a request that the template does not read."""
         options = [name for name, value in (asked.chat_template_kwargs or {}).items() if value is not None]
-        return [f"chat_template_kwargs.{name}" for name in options if name not in self._variables - _RESERVED]
+        return [f"chat_template_kwargs.{name}" for name in options if name not in self._options_read]
 
     @cached_property
-    def _variables(self) -> set[str]:
+    def _options_read(self) -> set[str]:
         from jinja2 import meta
 
-        return meta.find_undeclared_variables(self._template.environment.parse(self.source))
+        return meta.find_undeclared_variables(self._template.environment.parse(self.source)) - _RESERVED
 
     @cached_property
     def calls(self) -> CallForm | None:

@@ -6,7 +6,7 @@ without `dry_multiplier`, is served: `generation_settings` has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from draftproof.core.speculation import Speculation
@@ -18,17 +18,23 @@ from draftproof.server.synonyms import asked_alternatives, overruled
 _OF_STREAMS = ("return_progress", "timings_per_token")
 _KNOWN_WITHIN = {"prompt": ("prompt_string", "multimodal_data"), "content": ("type", "text")}
 """By field: what is read of objects that it may have, or that its list may have."""
-_OF_FORMATS = {
-    "text": ({"type"}, set[str]()),
-    "json_object": ({"type", "schema"}, set[str]()),
+_OF_FORMATS: Mapping[str, tuple[set[str], set[str]]] = {
+    "text": ({"type"}, set()),
+    "json_object": ({"type", "schema"}, set()),
     "json_schema": ({"type", "json_schema"}, {"schema", "name", "strict", "description"}),
 }
 """By type: the fields that are read of a response_format, and those of its json_schema."""
 
 
-def ignored_fields(request: Generate, served: Served, speculation: Speculation) -> tuple[str, ...]:
-    """Their names in order, those within objects with their path. speculation: the one that the request asks for."""
+def ignored_fields(
+    request: Generate, served: Served, speculation: Speculation, unread: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Their names in order, those within objects with their path.
+
+    speculation: the one that the request asks for. unread: what its chat template does not read.
+    """
     names = {*unknown(request), *overruled(request), *without_effect(request, speculation), *_without_use(request)}
+    names.update(unread)
     if request.model not in (None, "", served.name, served.path):
         names.add("model")
     return tuple(sorted(names))
@@ -42,8 +48,8 @@ def unknown(body: Body) -> set[str]:
     for owner, known in _KNOWN_WITHIN.items():
         objects = [part for part in _parts(body, owner) if isinstance(part, dict)]
         names |= {f"{owner}.{name}" for part in objects for name in _set(part) if name not in known}
-    if isinstance(body, Generate):
-        names |= {f"response_format.{name}" for name in _of_format(body.response_format or {})}
+    if isinstance(body, Generate) and body.response_format is not None:
+        names |= {f"response_format.{name}" for name in _of_format(body.response_format)}
     return names
 
 
@@ -58,7 +64,7 @@ def _set(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_format(asked: Mapping[str, Any]) -> Iterator[str]:
-    read, read_within = _OF_FORMATS.get(str(asked.get("type")), (set(asked), set()))
+    read, read_within = _OF_FORMATS[asked["type"]]  # others are refused
     yield from (name for name in _set(asked) if name not in read)
     within = asked.get("json_schema")
     if "json_schema" in read and isinstance(within, dict):

@@ -96,8 +96,11 @@ class Settings:
     ignored: tuple[str, ...] = ()
 
 
-def read_settings(request: Generate, served: Served) -> Settings:
-    """Every setting of a request. Raises Refusal for values that cannot be served."""
+def read_settings(request: Generate, served: Served, unread: Iterable[str] = ()) -> Settings:
+    """Every setting of a request. unread: fields that its chat template does not read.
+
+    Raises Refusal for values that cannot be served.
+    """
     named = request.dry_sequence_breakers
     breakers = served.defaults.breakers if named is None else tuple(named)
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
@@ -132,7 +135,7 @@ def read_settings(request: Generate, served: Served) -> Settings:
         return_progress=bool(request.return_progress),
         timings_per_token=bool(request.timings_per_token),
         response_fields=tuple((isinstance(request, NativeCompletion) and request.response_fields) or ()),
-        ignored=ignored_fields(request, served, speculation),
+        ignored=ignored_fields(request, served, speculation, unread),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,8 +31,7 @@ def _read_completion(asked: NativeCompletion | OpenAICompletion, state: State) -
 
 def _read_chat(asked: ChatCompletion, state: State) -> tuple[list[Tokens], Settings]:
     served, template = state.served, state.template
-    settings = read_settings(asked, served)
-    settings = replace(settings, ignored=tuple(sorted([*settings.ignored, *template.unread(asked)])))
+    settings = read_settings(asked, served, template.unread(asked))
     settings = with_tools(settings, asked, template.calls if asked.tools else None, served)
     tokens = served.vocabulary.tokenize(template.of(asked), add_special=True, parse_special=True)
     return [check_prompt(tuple(tokens), served)], settings

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from draftproof.server.ignored import unknown
 from draftproof.server.openapi import Routes
-from draftproof.server.schema import ApplyTemplate, Body, Detokenize, Tokenize
+from draftproof.server.schema import ApplyTemplate, Detokenize, Tokenize
 from draftproof.server.state import body_of, state_of
 from draftproof.server.vocabulary import Vocabulary
 from draftproof.server.wire import answer
@@ -24,16 +24,12 @@ async def tokenize(request: Request) -> Response:
     asked = Tokenize.read(await body_of(request))
     served = state_of(request).served
     tokens = await asyncio.to_thread(_tokens, asked, served.vocabulary)
-    told: dict[str, Any] = {"tokens": tokens, **_ignored(asked)}
+    told: dict[str, Any] = {"tokens": tokens, "ignored": sorted(unknown(asked))}
     if asked.with_pieces:
         told["tokens"] = [{"id": t, "piece": _piece(t, served.vocabulary)} for t in tokens]
     elif asked.prompt is not None:
         told |= {"count": len(tokens), "max_model_len": served.context}
     return answer(told)
-
-
-def _ignored(asked: Body) -> dict[str, list[str]]:
-    return {"ignored": sorted(unknown(asked))}
 
 
 def _tokens(asked: Tokenize, vocabulary: Vocabulary) -> list[int]:
@@ -65,7 +61,7 @@ async def detokenize(request: Request) -> Response:
     asked = Detokenize.read(await body_of(request))
     raw = state_of(request).served.vocabulary.detokenize(asked.tokens or [])
     text = raw.decode("utf-8", "replace")
-    return answer({"content": text, "prompt": text, **_ignored(asked)})
+    return answer({"content": text, "prompt": text, "ignored": sorted(unknown(asked))})
 
 
 @ROUTES.get("/tokenizer_info")
